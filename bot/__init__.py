@@ -1,0 +1,1 @@
+"""The process, and everything a person sees."""

@@ -1,0 +1,1 @@
+"""A file a verb: its slash form and its terminal form side by side."""

@@ -1,0 +1,1 @@
+"""What a person can ask for, chat-neutral, a file a family."""

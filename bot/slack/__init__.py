@@ -1,0 +1,1 @@
+"""The Bolt app: identity, authorisation, outbox, Block Kit within Slack's limits."""

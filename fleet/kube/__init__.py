@@ -1,0 +1,1 @@
+"""Kubernetes: raw watch cache, objects, leases."""

@@ -1,0 +1,1 @@
+"""Meters money, judges it against caps, and decides."""

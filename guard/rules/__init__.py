@@ -1,0 +1,1 @@
+"""One file a rule; a rule only returns findings."""

@@ -1,0 +1,1 @@
+"""An experiment becomes objects in a cluster."""

@@ -1,0 +1,1 @@
+"""A file a kind of workload: pause, resume, kill, verify."""

@@ -1,0 +1,1 @@
+"""Scenarios: the format, the runner, the shipped stories."""

@@ -1,0 +1,1 @@
+"""A Slack workspace: Socket Mode, Web API and a page."""
