@@ -7,11 +7,16 @@ Every implementation of a port passes the contract tests in `tests/contracts/`. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
+from fleet.budget import HoldAnswer as HoldAnswer
+from fleet.budget import HoldKind as HoldKind
+from fleet.budget import HoldRequest as HoldRequest
+from fleet.budget import Misfit as Misfit
+from fleet.budget import Scope as Scope
 from fleet.model import CapacityType, ClusterSnapshot, Instance, Offer, Person, Ref
 from fleet.values import Money
 
@@ -189,71 +194,6 @@ class Machines(Protocol):
     def interruptions(self) -> tuple[str, ...]:
         """Ids of machines that the provider is about to take back."""
         ...
-
-
-class HoldKind(StrEnum):
-    """What money is set aside for."""
-
-    LAUNCH = "launch"
-    PURCHASE = "purchase"
-    SCALE = "scale"
-    RESUME = "resume"
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Whom a cost belongs to: every dimension that a cap can be about. Empty = not known."""
-
-    cluster: str = ""
-    region: str = ""
-    team: str = ""
-    person: str = ""
-    experiment: str = ""
-    run: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HoldRequest:
-    """Ask to set `amount` aside under `scope`. `id` makes it idempotent: the same id is granted once.
-
-    `draws_on`: hold ids (usually the run's launch hold) whose remainder is used first; only the rest
-    is held anew. `burn` is the rate per hour that the hold would add, for caps in $/h.
-    """
-
-    id: str
-    kind: HoldKind
-    scope: Scope
-    amount: Money
-    burn: Money
-    reason: str
-    draws_on: tuple[str, ...] = ()
-    payload: Mapping[str, Any] = field(default_factory=dict)
-    """the exact request that recovery repeats"""
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """One cap that does not fit, with what is left and who can raise it."""
-
-    cap: str
-    scope: str
-    limit: Money
-    committed: Money
-    left: Money
-    short: Money
-    raised_by: tuple[str, ...]
-    """people who can raise it, by name"""
-
-
-@dataclass(frozen=True, slots=True)
-class HoldAnswer:
-    """Granted, or refused with every cap that does not fit, broadest first."""
-
-    id: str
-    granted: bool
-    misfits: tuple[Misfit, ...] = ()
-    reason: str = ""
-    """a sentence for people where it is refused for another reason (blocked, guard not alive, …)"""
 
 
 class Budget(Protocol):
