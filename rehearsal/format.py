@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -27,6 +27,7 @@ def _moment(value: Any) -> datetime:
         raise ValueError(str(error)) from None
 
 
+Subject = TypeVar("Subject", bound=Strict)
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 
 
@@ -271,7 +272,7 @@ class Expectation(Strict):
         return _exactly_one(self, ("spend", "pods", "nodes", "messages", "decisions", "work"), "expectation")
 
 
-def _exactly_one(entry: Any, names: tuple[str, ...], what: str) -> Any:
+def _exactly_one(entry: Subject, names: tuple[str, ...], what: str) -> Subject:
     given = [name for name in names if getattr(entry, name) is not None]
     if len(given) != 1:
         raise ValueError(f"a {what} has at: and exactly one of {', '.join(names)}")
