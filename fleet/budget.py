@@ -73,3 +73,8 @@ class HoldAnswer:
     misfits: tuple[Misfit, ...] = ()
     reason: str = ""
     """a sentence for people where it is refused for another reason (blocked, guard not alive, …)"""
+
+
+def launch_hold_id(run: str) -> str:
+    """Id of the hold that a run's launch takes; purchases for its pods draw on it."""
+    return f"launch-{run}"
