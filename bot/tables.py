@@ -1,0 +1,44 @@
+"""The bot's own tables: what came in, what goes out, and what waits for a click."""
+
+from __future__ import annotations
+
+from sqlite_utils import Database as SqliteUtils
+from sqlite_utils.migrations import Migrations
+
+MIGRATIONS = Migrations("bot")
+
+
+@MIGRATIONS()
+def create_inbox(db: SqliteUtils) -> None:
+    """Commands and clicks as they came, each once, until they are handled."""
+    db.execute(
+        "CREATE TABLE inbox (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
+        "payload TEXT NOT NULL, received_at TEXT NOT NULL, handled_at TEXT, outcome TEXT) STRICT"
+    )
+    db.execute("CREATE INDEX inbox_open ON inbox (id) WHERE handled_at IS NULL")
+
+
+@MIGRATIONS()
+def create_outbox(db: SqliteUtils) -> None:
+    """`chat_messages`: where each message stands. `outbox`: what is still to be sent, in order."""
+    db.execute(
+        "CREATE TABLE chat_messages (key TEXT PRIMARY KEY, channel TEXT NOT NULL, thread TEXT NOT NULL, "
+        "ts TEXT NOT NULL DEFAULT '', body TEXT NOT NULL, queued_at TEXT NOT NULL, edited_at TEXT) STRICT"
+    )
+    db.execute(
+        "CREATE TABLE outbox (id INTEGER PRIMARY KEY, key TEXT NOT NULL, op TEXT NOT NULL, channel TEXT NOT NULL, "
+        "target TEXT NOT NULL DEFAULT '{}', body TEXT NOT NULL, queued_at TEXT NOT NULL, not_before TEXT NOT NULL, "
+        "state TEXT NOT NULL DEFAULT 'queued', attempts INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '', "
+        "UNIQUE (key, op)) STRICT"
+    )
+
+
+@MIGRATIONS()
+def create_launch_requests(db: SqliteUtils) -> None:
+    """A launch card that waits for its click, and the run that came of it."""
+    db.execute(
+        "CREATE TABLE launch_requests (id TEXT PRIMARY KEY, experiment TEXT NOT NULL, person TEXT NOT NULL, "
+        "channel TEXT NOT NULL, run TEXT NOT NULL, state TEXT NOT NULL, card TEXT NOT NULL, "
+        "decided_by TEXT NOT NULL DEFAULT '', created_at TEXT NOT NULL, expires_at TEXT NOT NULL) STRICT"
+    )
+    db.execute("CREATE INDEX launch_requests_run ON launch_requests (run)")
