@@ -1,1 +1,1 @@
-"""A file a kind of workload: pause, resume, kill, verify."""
+"""Pausing, resuming, killing and verifying work: one file a kind of workload."""

@@ -1,0 +1,62 @@
+"""What the launcher has to tell people, as values; the wording is the bot's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchStarted:
+    """Every object of the run exists and is released."""
+
+    run: str
+    experiment: str
+    owner: str
+    team: str
+    cluster: str
+    channel: str
+    thread: str
+    roles: tuple[tuple[str, int], ...]
+    """role and replicas (for a sweep: trials at once)"""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """Nothing of the run was left behind."""
+
+    run: str
+    experiment: str
+    owner: str
+    team: str
+    channel: str
+    thread: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A role of a run has another size; `warning` is "" where there is none."""
+
+    run: str
+    experiment: str
+    owner: str
+    team: str
+    role: str
+    before: int
+    after: int
+    actor: str
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The run has ended by itself. `outcome` is done, failed or gone."""
+
+    run: str
+    experiment: str
+    owner: str
+    team: str
+    channel: str
+    thread: str
+    outcome: str
+    reason: str
