@@ -1,0 +1,59 @@
+"""The description of a workspace, and what the shipped manifest says."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.slack.manifest import read_manifest
+from sandbox.slack.spec import parse_spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"poeple": []}, "The workspace has no 'poeple'"),
+        ({"people": [{"id": "U1", "name": "a", "kind": "boss"}]}, "kind is one of owner"),
+        ({"people": [{"id": "U1", "name": "a", "zone": "Mars/Base"}]}, "not a known time zone"),
+        ({"people": [{"id": "U1", "name": "a"}] * 2}, "'U1' appears twice in people"),
+        ({"people": [{"id": "U1", "nick": "a"}]}, r"people\[0\]"),
+        ({"channels": [{"id": "C1", "name": "c", "members": ["U9"]}]}, "a member 'U9' who is not among"),
+        ({"channels": [{"name": "c"}]}, r"channels\[0\] needs id and name"),
+        ({"typography": "fancy"}, "plain or smart"),
+    ],
+)
+def test_a_wrong_description_is_one_sentence(spec, sentence):
+    """It says where and what."""
+    with pytest.raises(ValueError, match=sentence):
+        parse_spec(spec)
+
+
+def test_regular_people_and_the_app_are_in_a_channel_unless_said_otherwise():
+    """Guests and external people are members only where listed."""
+    people = [
+        {"id": "U1", "name": "ada"},
+        {"id": "U2", "name": "guy", "kind": "guest"},
+    ]
+    spec = parse_spec({"people": people, "channels": [{"id": "C1", "name": "#a"}]})
+    assert (spec.channels[0].name, spec.channels[0].members) == ("a", {"U1", "U0QUARTERM"})
+
+
+def test_the_shipped_manifest_is_one_slack_takes(manifest):
+    """One command with a hint and escaping, Socket Mode, interactivity, within Slack's schema's lengths."""
+    read = read_manifest(manifest)
+    command = read.commands["/exp"]
+    about = manifest["display_information"]
+    assert list(read.commands) == ["/exp"]
+    assert (command.should_escape, read.socket_mode, read.interactive) == (True, True, True)
+    assert 0 < len(command.usage_hint) <= 1000
+    assert len(about["name"]) <= 35
+    assert len(about["description"]) <= 140
+    assert len(set(read.scopes)) == len(read.scopes)
+    assert "app_mentions:read" in read.scopes
+
+
+def test_a_manifest_slack_refuses():
+    """A command without the slash, and commands without their scope."""
+    with pytest.raises(ValueError, match="'exp'"):
+        read_manifest({"features": {"slash_commands": [{"command": "exp"}]}})
+    with pytest.raises(ValueError, match="scope `commands`"):
+        read_manifest({"features": {"slash_commands": [{"command": "/exp"}]}})
