@@ -27,6 +27,15 @@ Callback = Callable[[str, str, Object, Object | None], None]
 """(event type, resource, new object, old object or None for ADDED)"""
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SERVER_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+"""Metadata that only the server changes."""
 _PROPAGATION_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
@@ -104,11 +113,15 @@ class Store:
 
     # Changing
 
-    def create(self, resource: str, obj: Object, *, dry_run: bool = False) -> Object:
+    def create(self, resource: str, obj: Object) -> Object:
         """Add an object, with the server's defaults, a uid and (with generateName) a name.
 
-        ApiError 409 AlreadyExists; 403 where its namespace is terminating.
+        ApiError 409 AlreadyExists; 403 where its namespace is terminating or admission refuses it.
         """
+        return self.insert(resource, self.draft(resource, obj))
+
+    def draft(self, resource: str, obj: Object) -> Object:
+        """The object as `create` would add it; changes nothing (a dry run answers with this)."""
         kind = BY_KEY[resource]
         metadata = dict(obj.get("metadata") or {})
         if not metadata.get("name") and metadata.get("generateName"):
@@ -118,9 +131,6 @@ class Store:
             self._refuse_terminating_namespace(resource, metadata)
         else:
             metadata.pop("namespace", None)
-        key = (metadata.get("namespace", ""), metadata["name"])
-        if key in self._table(resource):
-            raise already_exists(resource, metadata["name"])
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
@@ -128,10 +138,16 @@ class Store:
         if kind.counts_generation:
             metadata["generation"] = 1
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        new = prepare(resource, {**head, **obj, **head, "metadata": metadata}, self.get)
-        return self._commit("ADDED", resource, new, None, dry_run)
+        return prepare(resource, {**head, **obj, **head, "metadata": metadata}, self.list)
 
-    def update(self, resource: str, obj: Object, *, dry_run: bool = False) -> Object:
+    def insert(self, resource: str, drafted: Object) -> Object:
+        """Add what `draft` made; ApiError 409 AlreadyExists where the name is taken."""
+        metadata = drafted["metadata"]
+        if (metadata.get("namespace", ""), metadata["name"]) in self._table(resource):
+            raise already_exists(resource, metadata["name"])
+        return self._commit("ADDED", resource, drafted, None)
+
+    def update(self, resource: str, obj: Object) -> Object:
         """Replace the whole object (spec, status and metadata); nothing happens where nothing changes.
 
         A resourceVersion in the object has to be the current one (409 Conflict otherwise). An object
@@ -148,31 +164,26 @@ class Store:
                 f"UID in object meta: {was['uid']}"
             )
             raise conflict(resource, metadata["name"], why)
-        kept = {
-            name: was[name]
-            for name in (
-                "uid",
-                "creationTimestamp",
-                "resourceVersion",
-                "generation",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-            )
-            if name in was
-        }
+        new = self.revised(resource, old, obj)
+        if self._has_ended(new):
+            return self._commit("DELETED", resource, new, old)
+        if _same(new, old):
+            return old
+        return self._commit("MODIFIED", resource, new, old)
+
+    def revised(self, resource: str, old: Object, obj: Object) -> Object:
+        """What `update` makes of an object; changes nothing (a dry run answers with this)."""
+        was = old["metadata"]
+        kept = {name: was[name] for name in _SERVER_FIELDS if name in was}
         new = {
             "apiVersion": old["apiVersion"],
             "kind": old["kind"],
             **{name: value for name, value in obj.items() if name not in ("apiVersion", "kind")},
-            "metadata": {**metadata, **kept},
+            "metadata": {**obj["metadata"], **kept},
         }
         if BY_KEY[resource].counts_generation and new.get("spec") != old.get("spec"):
             new["metadata"]["generation"] = was.get("generation", 0) + 1
-        if self._has_ended(new):
-            return self._commit("DELETED", resource, new, old, dry_run)
-        if _same(new, old):
-            return old
-        return self._commit("MODIFIED", resource, new, old, dry_run)
+        return new
 
     def patch_status(self, resource: str, namespace: str | None, name: str, status: Object) -> Object:
         """Merge the top-level fields of `status` into the object's status; a None removes a field."""
@@ -202,10 +213,10 @@ class Store:
             raise conflict(resource, name, why)
         new = self.marked(resource, old, grace_seconds, propagation)
         if self._has_ended(new):
-            return self._commit("DELETED", resource, new, old, dry_run=False)
+            return self._commit("DELETED", resource, new, old)
         if _same(new, old):
             return old
-        return self._commit("MODIFIED", resource, new, old, dry_run=False)
+        return self._commit("MODIFIED", resource, new, old)
 
     def marked(self, resource: str, old: Object, grace_seconds: int | None, propagation: str) -> Object:
         """What `delete` makes of an object; changes nothing (a dry run answers with this)."""
@@ -285,11 +296,7 @@ class Store:
             and not (obj["kind"] == "Namespace" and obj.get("spec", {}).get("finalizers"))
         )
 
-    def _commit(
-        self, event_type: str, resource: str, new: Object, old: Object | None, dry_run: bool
-    ) -> Object:
-        if dry_run:
-            return new
+    def _commit(self, event_type: str, resource: str, new: Object, old: Object | None) -> Object:
         self._version += 1
         new["metadata"]["resourceVersion"] = str(self._version)
         key = (new["metadata"].get("namespace", ""), new["metadata"]["name"])

@@ -1,0 +1,83 @@
+"""What admission adds to, or refuses of, a new object.
+
+Sources: plugin/pkg/admission/{priority,defaulttolerationseconds,nodetaint}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sandbox.kube.errors import forbidden
+
+Object = dict[str, Any]
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_TOLERATION_SECONDS = 300
+
+
+def admit_pod(pod: Object, priority_classes: Sequence[Object]) -> Object:
+    """A new pod with its priority and its tolerations of nodes that are lost for up to five minutes.
+
+    ApiError 403 where it names a PriorityClass that does not exist, or a priority that is not the class's.
+    """
+    spec = _with_priority(pod, priority_classes)
+    spec["tolerations"] = _tolerations(spec.get("tolerations") or ())
+    return {**pod, "spec": spec}
+
+
+def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
+    spec = dict(pod["spec"])
+    name, chosen = spec.get("priorityClassName"), None
+    if name:
+        chosen = next((entry for entry in classes if entry["metadata"]["name"] == name), None)
+        if chosen is None and name not in _SYSTEM_CLASSES:
+            raise forbidden("pods", pod["metadata"]["name"], f"no PriorityClass with name {name} was found")
+    else:
+        defaults = [entry for entry in classes if entry.get("globalDefault")]
+        chosen = min(defaults, key=lambda entry: int(entry["value"]), default=None)
+    if chosen is not None:
+        name, value = chosen["metadata"]["name"], int(chosen["value"])
+        policy = chosen.get("preemptionPolicy", "PreemptLowerPriority")
+    else:
+        value, policy = _SYSTEM_CLASSES.get(name or "", 0), "PreemptLowerPriority"
+    if spec.get("priority") not in (None, value):
+        raise forbidden(
+            "pods",
+            pod["metadata"]["name"],
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+            f"admission controller computed {value} from the given PriorityClass name",
+        )
+    spec |= {"priority": value, "preemptionPolicy": spec.get("preemptionPolicy") or policy}
+    if name:
+        spec["priorityClassName"] = name
+    return spec
+
+
+def _tolerations(given: Iterable[Object]) -> list[Object]:
+    found = list(given)
+    for key in (NOT_READY, UNREACHABLE):
+        if not any(_tolerates(toleration, key) for toleration in given):
+            found.append(
+                {
+                    "key": key,
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": _TOLERATION_SECONDS,
+                }
+            )
+    return found
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+
+
+def admit_node(node: Object) -> Object:
+    """A node that joins is not ready until the node lifecycle controller has seen that it is."""
+    taints = list((node.get("spec") or {}).get("taints") or ())
+    if not any(taint.get("key") == NOT_READY for taint in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+    return {**node, "spec": {**(node.get("spec") or {}), "taints": taints}}
