@@ -1,4 +1,4 @@
-"""The bot's own tables: what came in, what goes out, and what waits for a click."""
+"""The bot's own tables: what came in, and what goes out."""
 
 from __future__ import annotations
 
@@ -31,14 +31,3 @@ def create_outbox(db: SqliteUtils) -> None:
         "state TEXT NOT NULL DEFAULT 'queued', attempts INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '', "
         "UNIQUE (key, op)) STRICT"
     )
-
-
-@MIGRATIONS()
-def create_launch_requests(db: SqliteUtils) -> None:
-    """A launch card that waits for its click, and the run that came of it."""
-    db.execute(
-        "CREATE TABLE launch_requests (id TEXT PRIMARY KEY, experiment TEXT NOT NULL, person TEXT NOT NULL, "
-        "channel TEXT NOT NULL, run TEXT NOT NULL, state TEXT NOT NULL, card TEXT NOT NULL, "
-        "decided_by TEXT NOT NULL DEFAULT '', created_at TEXT NOT NULL, expires_at TEXT NOT NULL) STRICT"
-    )
-    db.execute("CREATE INDEX launch_requests_run ON launch_requests (run)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from bot.messages.model import Block, Buttons, Context, Fields, Header, Message, Table, Text
-from bot.messages.words import clock_time
+from bot.words import clock_time
 
 
 def as_text(message: Message) -> str:

@@ -1,0 +1,98 @@
+"""Scaling a role of a run: the added replicas are planned, priced and held before the Job is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.operations import rights
+from bot.operations.fitting import Fit
+from bot.operations.house import House
+from bot.operations.runs import find, scope_of
+from fleet.budget import HoldAnswer, HoldKind, HoldRequest
+from fleet.model import Person
+from fleet.values import Money
+from launcher.scaling import ScalePlan
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOrder:
+    """`role` may be "" where a run has only one. The same `request` is carried out once."""
+
+    name: str
+    role: str
+    replicas: int
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleOutcome:
+    """What became of it."""
+
+    ok: bool
+    sentence: str
+    run: str
+    experiment: str
+    role: str
+    before: int
+    after: int
+    hourly: Money
+    """what the added replicas burn at worst"""
+    fit: Fit | None
+    warning: str = ""
+
+
+def scale(house: House, person: Person, order: ScaleOrder, now: datetime) -> ScaleOutcome:
+    """Change a role's size. Raises NotAllowed, BadInput."""
+    run = find(house, order.name)
+    rights.acts_on(person, run.owner, run.team, f"To scale {run.experiment} ({run.id})", house.directory)
+    plan = house.launcher.plan_scale(run.id, order.role, order.replicas)
+    fit = house.planner.fit(run.cluster, plan.added, now) if plan.added else None
+    if fit is not None and fit.unplaced:
+        said = " ".join(f"{count} of them fit nowhere: {reason}" for count, reason in fit.unplaced)
+        return _outcome(plan, fit, False, f"{plan.role} was not scaled to {plan.after}. {said}")
+    hold = _hold(house, plan, fit, order.request)
+    if hold is not None:
+        answer = house.guard.budget.check(hold, now)
+        if not answer.granted:
+            return _outcome(plan, fit, False, _refused(plan, answer))
+    decision = house.launcher.scale(plan, hold=hold, request=order.request, actor=person.id, now=now)
+    if decision.state == "failed":
+        return _outcome(plan, fit, False, str(decision.result.get("error", "It failed.")))
+    said = f"{plan.run.experiment} ({plan.run.id}): {plan.role} scales from {plan.before} to {plan.after}."
+    return _outcome(plan, fit, True, said)
+
+
+def _hold(house: House, plan: ScalePlan, fit: Fit | None, request: str) -> HoldRequest | None:
+    if fit is None:
+        return None
+    burn = fit.worst_hourly
+    return HoldRequest(
+        id=f"scale-{plan.run.id}-{request}",
+        kind=HoldKind.SCALE,
+        scope=scope_of(plan.run),
+        amount=burn.over(house.guard_settings.span),
+        burn=burn,
+        reason=f"{plan.role} of {plan.run.experiment} ({plan.run.id}) to {plan.after}",
+        payload={"rolling": True, "pods": len(plan.added)},
+    )
+
+
+def _refused(plan: ScalePlan, answer: HoldAnswer) -> str:
+    why = answer.reason or "No cap has room for it."
+    return f"{plan.role} of {plan.run.experiment} was not scaled to {plan.after}. {why}"
+
+
+def _outcome(plan: ScalePlan, fit: Fit | None, ok: bool, sentence: str) -> ScaleOutcome:
+    return ScaleOutcome(
+        ok=ok,
+        sentence=sentence,
+        run=plan.run.id,
+        experiment=plan.run.experiment,
+        role=plan.role,
+        before=plan.before,
+        after=plan.after,
+        hourly=fit.worst_hourly if fit else Money(0),
+        fit=fit,
+        warning=plan.warning,
+    )
