@@ -46,6 +46,7 @@ def create_observations_and_lines(db: SqliteUtils) -> None:
         "estimated INTEGER NOT NULL, "
         f"PRIMARY KEY (day, {', '.join(ACCOUNT_COLUMNS)})) STRICT, WITHOUT ROWID"
     )
+    db.execute("CREATE INDEX ledger_days_run ON ledger_days (run)")
     db.execute("CREATE TABLE machines (key TEXT PRIMARY KEY, state TEXT NOT NULL) STRICT")
     db.execute(
         "CREATE TABLE marks (name TEXT PRIMARY KEY, at INTEGER NOT NULL, batch INTEGER NOT NULL) STRICT"
