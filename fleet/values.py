@@ -43,7 +43,8 @@ class Money:
         if match:
             cleaned, scale = match[1], {"k": 1_000, "m": 1_000_000}[match[2].lower()]
         try:
-            amount = Decimal(cleaned) * scale * MICROS
+            # Decimal would also read the digits of other scripts, which a reader may not.
+            amount = Decimal(cleaned if cleaned.isascii() else "NaN") * scale * MICROS
         except InvalidOperation:
             amount = Decimal("NaN")
         if not amount.is_finite() or amount != amount.to_integral_value() or abs(amount) >= 2**62:

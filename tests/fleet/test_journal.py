@@ -1,0 +1,256 @@
+"""Persist → act → verify → announce, and what a crash at any point leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.db import Database
+from fleet.errors import BadInput, Unavailable
+from fleet.journal import MAX_ATTEMPTS, MIGRATIONS, Journal, NewDecision, Verdict
+from fleet.model import Decision
+from tests.builders import T0
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Recorder:
+    """A handler whose outside world remembers what was done, and which can fail or die at any step."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.done: set[str] = set()
+        self.told: set[str] = set()
+        self.dies: set[tuple[str, str]] = set()
+        self.raises: list[Exception] = []
+        self.verdicts: list[Verdict] = []
+
+    def _at(self, step: str, when: str) -> None:
+        if (step, when) in self.dies:
+            self.dies.discard((step, when))
+            raise Crash
+
+    def act(self, decision: Decision, now: Any) -> dict[str, Any]:
+        """Do it once, however often it is asked."""
+        self.calls.append("act")
+        self._at("act", "before")
+        if self.raises:
+            raise self.raises.pop(0)
+        self.done.add(decision.id)
+        self._at("act", "after")
+        return {"count": len(self.done)}
+
+    def verify(self, decision: Decision, now: Any) -> Verdict:
+        """Ask the world."""
+        self.calls.append("verify")
+        self._at("verify", "before")
+        verdict = self.verdicts.pop(0) if self.verdicts else Verdict.YES
+        assert verdict is not Verdict.YES or decision.id in self.done
+        self._at("verify", "after")
+        return verdict
+
+    def announce(self, decision: Decision, now: Any) -> None:
+        """Tell people once."""
+        self.calls.append("announce")
+        self._at("announce", "before")
+        self.told.add(decision.id)
+        self._at("announce", "after")
+
+
+NEW = NewDecision("pause", "pause:run1", "U1", "run1", ("over its cap",), {"run": "run1"})
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """A database file."""
+    opened = Database(tmp_path / "q.db", [MIGRATIONS])
+    yield opened
+    opened.close()
+
+
+def journal(database: Database, handler: Recorder) -> Journal:
+    """A journal as it is after a start of the process."""
+    made = Journal(database)
+    made.register("pause", handler)
+    return made
+
+
+def test_a_decision_is_carried_out_in_order(database):
+    """It is recorded first, then acted, verified and announced, with its result and every step's time."""
+    handler = Recorder()
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    assert decision.state == "decided"
+    assert handler.calls == []
+    (moved,) = book.advance(T0 + timedelta(seconds=1))
+    assert (moved.state, moved.result) == ("announced", {"count": 1})
+    assert handler.calls == ["act", "verify", "announce"]
+    steps = book.steps(decision.id)
+    assert [step["step"] for step in steps] == ["decided", "acted", "verified", "announced"]
+    assert [step["at"] for step in steps] == ["2026-11-06T17:00:00Z"] + ["2026-11-06T17:00:01Z"] * 3
+    assert book.unfinished() == ()
+
+
+def test_a_key_decides_once(database):
+    """The same key again is the same decision, whatever else is asked; its id does not depend on the time."""
+    book = journal(database, Recorder())
+    first = book.decide(NEW, T0)
+    again = book.decide(NewDecision("kill", NEW.key, "U2", "other", (), {}), T0 + timedelta(hours=1))
+    assert again == first
+    assert len(book.history()) == 1
+    assert first.id == Journal(Database(":memory:", [MIGRATIONS])).decide(NEW, T0 + timedelta(days=1)).id
+
+
+@pytest.mark.parametrize("step", ["act", "verify", "announce"])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_at_any_step_ends_in_the_same_place(database, step, when):
+    """After a restart the step that was under way is taken again, those before it are not, and all is done once."""
+    handler = Recorder()
+    handler.dies.add((step, when))
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    with pytest.raises(Crash):
+        book.advance(T0)
+    again = journal(database, handler)
+    again.advance(T0 + timedelta(minutes=1))
+    after = again.get(decision.id)
+    assert after is not None
+    assert after.state == "announced"
+    assert handler.done == handler.told == {decision.id}
+    order = ["act", "verify", "announce"]
+    assert handler.calls == [*order[: order.index(step) + 1], *order[order.index(step) :]]
+
+
+@pytest.mark.parametrize("written", range(4))
+def test_a_crash_between_a_step_and_its_record(database, monkeypatch, written):
+    """Where the process dies while a step is being recorded, the record is whole or absent."""
+    handler = Recorder()
+    book = journal(database, handler)
+    book.decide(NEW, T0)
+    original, count = Journal._note, iter(range(10))
+
+    def note(self: Journal, *args: Any) -> None:
+        original(self, *args)
+        if next(count) == written:
+            raise Crash
+
+    monkeypatch.setattr(Journal, "_note", note)
+    if written < 3:
+        with pytest.raises(Crash):
+            book.advance(T0)
+    monkeypatch.setattr(Journal, "_note", original)
+    again = journal(database, handler)
+    again.advance(T0)
+    (decision,) = again.history()
+    assert decision.state == "announced"
+    assert [step["step"] for step in again.steps(decision.id)] == [
+        "decided",
+        "acted",
+        "verified",
+        "announced",
+    ]
+
+
+def test_not_yet_is_asked_again(database):
+    """While the world is not there yet, only verifying is repeated."""
+    handler = Recorder()
+    handler.verdicts = [Verdict.NOT_YET, Verdict.NOT_YET]
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    assert [moved.state for moved in book.advance(T0)] == ["acted"]
+    assert book.advance(T0) == ()
+    assert [moved.state for moved in book.advance(T0)] == ["announced"]
+    assert handler.calls == ["act", "verify", "verify", "verify", "announce"]
+    assert book.get(decision.id).result == {"count": 1}
+
+
+def test_a_failed_verdict_ends_it(database):
+    """What the world says cannot become true is failed, and not announced as done."""
+    handler = Recorder()
+    handler.verdicts = [Verdict.FAILED]
+    book = journal(database, handler)
+    book.decide(NEW, T0)
+    assert [moved.state for moved in book.advance(T0)] == ["failed"]
+    assert book.advance(T0) == ()
+    assert "announce" not in handler.calls
+
+
+def test_an_outside_error_is_tried_again_up_to_a_limit(database):
+    """Each failed attempt is counted and noted with its code; after twenty the decision has failed."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer", code="503")] * MAX_ATTEMPTS
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    for _ in range(MAX_ATTEMPTS - 1):
+        book.advance(T0)
+    assert (book.get(decision.id).state, book.get(decision.id).attempts) == ("decided", MAX_ATTEMPTS - 1)
+    book.advance(T0)
+    assert book.get(decision.id).state == "failed"
+    assert "no answer" in book.get(decision.id).result["error"]
+    errors = [step for step in book.steps(decision.id) if step["step"] == "error"]
+    assert len(errors) == MAX_ATTEMPTS
+    assert errors[0]["detail"] == {"error": "no answer", "code": "503"}
+
+
+def test_an_outside_error_that_passes_is_forgotten(database):
+    """One failure delays the decision by one tick."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer")]
+    book = journal(database, handler)
+    book.decide(NEW, T0)
+    assert book.advance(T0) == ()
+    assert [moved.state for moved in book.advance(T0)] == ["announced"]
+
+
+def test_our_own_refusal_fails_at_once(database):
+    """What can never work is not tried twenty times."""
+    handler = Recorder()
+    handler.raises = [BadInput("There is no such run.")]
+    book = journal(database, handler)
+    book.decide(NEW, T0)
+    assert [(moved.state, moved.result["error"]) for moved in book.advance(T0)] == [
+        ("failed", "There is no such run.")
+    ]
+
+
+def test_one_decision_that_fails_does_not_stop_the_others(database):
+    """Decisions are carried out oldest first, each for itself."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer")]
+    book = journal(database, handler)
+    first = book.decide(NEW, T0)
+    second = book.decide(
+        NewDecision("pause", "pause:run2", "guard", "run2", (), {}), T0 + timedelta(seconds=1)
+    )
+    assert [moved.id for moved in book.advance(T0)] == [second.id]
+    assert [open_.id for open_ in book.unfinished()] == [first.id]
+
+
+def test_kinds_without_a_handler_wait(database):
+    """A decision whose handler is not registered (yet) stays open and untouched; kinds can be chosen."""
+    book = Journal(database)
+    book.decide(NEW, T0)
+    assert book.advance(T0) == ()
+    handler = Recorder()
+    book.register("pause", handler)
+    assert book.advance(T0, kinds=("kill",)) == ()
+    assert [moved.state for moved in book.advance(T0, kinds=("pause",))] == ["announced"]
+
+
+def test_history_is_latest_first_by_subject_and_kind(database):
+    """What was decided about a run can be read back with its reasons and payload."""
+    book = journal(database, Recorder())
+    book.decide(NEW, T0)
+    later = book.decide(
+        NewDecision("resume", "r", "U2", "run1", ("approved",), {"n": 1}), T0 + timedelta(hours=1)
+    )
+    assert [d.kind for d in book.history(subject="run1")] == ["resume", "pause"]
+    assert book.history(kind="pause")[0].reasons == ("over its cap",)
+    assert book.history(subject="run1", limit=1) == (later,)
+    assert book.history(subject="nobody") == ()
