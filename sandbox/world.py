@@ -231,6 +231,14 @@ class World:
         self._wake(due, woken=False)
         return False
 
+    def run_until(self, moment: datetime) -> None:
+        """Run a stepped world's events up to the moment, at once and without any participant."""
+        while self._heap and self._heap[0].when <= moment:
+            timer = heapq.heappop(self._heap)
+            self._now = max(self._now, timer.when)
+            self._fire(timer)
+        self._now = max(self._now, moment)
+
     def _fire(self, timer: Timer) -> None:
         callback, timer.callback = timer.callback, None
         if callback is not None:
