@@ -31,3 +31,13 @@ def create_outbox(db: SqliteUtils) -> None:
         "state TEXT NOT NULL DEFAULT 'queued', attempts INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '', "
         "UNIQUE (key, op)) STRICT"
     )
+
+
+@MIGRATIONS()
+def create_cards(db: SqliteUtils) -> None:
+    """Which message a later event edits: a request's card, a cap's countdown, a run's purchases."""
+    db.execute(
+        "CREATE TABLE cards (subject TEXT PRIMARY KEY, key TEXT NOT NULL, sentence TEXT NOT NULL, "
+        "data TEXT NOT NULL DEFAULT '{}') STRICT"
+    )
+    db.execute("CREATE TABLE told (key TEXT PRIMARY KEY, told_at TEXT NOT NULL) STRICT")
