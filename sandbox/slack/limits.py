@@ -168,7 +168,13 @@ def _table(block: dict[str, Any], at: str, report: Report) -> None:
 def _data_table(block: dict[str, Any], at: str, report: Report) -> None:
     if not block.get("caption"):
         report.add("missing required field: caption", at)
-    _table(block, at, report)
+    rows = report.required_list(block, "rows", 101, at)
+    if len(rows) == 1:
+        report.add("no less than 2 items allowed", f"{at}/rows")
+    for index, row in enumerate(rows):
+        report.at_most(row, 20, f"{at}/rows/{index}")
+        if isinstance(row, list) and isinstance(rows[0], list) and len(row) != len(rows[0]):
+            report.add("must have as many cells as the header", f"{at}/rows/{index}")
     if text_total([block]) > 20_000:
         report.add("must be less than 20001 characters", at)
 

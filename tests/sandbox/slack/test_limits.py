@@ -28,6 +28,11 @@ def select(count, **option):
     return {"type": "static_select", "action_id": "s", "options": options}
 
 
+def cell(text="x"):
+    """A cell of a table."""
+    return {"type": "raw_text", "text": text}
+
+
 def confirm(**parts):
     """A confirm object."""
     return {"title": plain("Sure?"), "text": plain("Really."), **parts}
@@ -55,6 +60,7 @@ AT_AND_OVER = [
     (lambda n: {"type": "image", "image_url": "x", "alt_text": "x" * n}, 2000, "/alt_text"),
     (lambda n: {"type": "table", "rows": [[]] * n}, 100, "/rows"),
     (lambda n: {"type": "table", "rows": [[{"type": "raw_text", "text": "x"}] * n]}, 20, "/rows/0"),
+    (lambda n: {"type": "data_table", "caption": "c", "rows": [[cell()]] * (n + 1)}, 100, "/rows"),
     (lambda n: {"type": "markdown", "text": "x" * n}, 12_000, ""),
 ]
 
