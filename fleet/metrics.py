@@ -120,10 +120,10 @@ class PrometheusMetrics:
             result = self._client.custom_query(
                 expression, params={"time": f"{at.timestamp():.3f}"}, timeout=self._timeout
             )
-        except (requests.RequestException, PrometheusApiClientException) as error:
-            return Sample(None, f"Prometheus does not answer: {' '.join(str(error).split())[:300]}")
         except (ValueError, KeyError, TypeError) as error:
             return Sample(None, f"Prometheus gives no answer that can be read: {error!r}")
+        except (requests.RequestException, PrometheusApiClientException) as error:
+            return Sample(None, f"Prometheus does not answer: {' '.join(str(error).split())[:300]}")
         if self._warnings:
             # A part of the answer is missing: a mean over the rest would be wrong.
             return Sample(None, f"Prometheus answers in part: {'; '.join(self._warnings)[:300]}")

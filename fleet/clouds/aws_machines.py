@@ -260,8 +260,8 @@ class AwsMachines:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with `{name}` replaced for the given names only: other braces belong to the shell."""
-    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+    """The template with `{name}` replaced for the given names only; `${name}` is the shell's own."""
+    return re.sub(r"(?<!\$)\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
 
 
 def node_labels(tags: Mapping[str, str]) -> dict[str, str]:
