@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 from bot.commands.registry import VERBS
 from bot.commands.verb import Verb
 from bot.control import BAD, OK, ask
+from bot.messages.costs import verified
+from bot.messages.plain import as_text
+from bot.operations.costs import Verified
+from bot.operations.values import plain
 from bot.settings import ServeSettings, SlackSettings
 from config.environment import read_environment
 from config.settings import load_settings
-from config.source import load_yaml
 from fleet.db import Database
 from fleet.errors import BadInput, QuartermasterError
 from guard.settings import GuardSettings
@@ -24,7 +28,7 @@ from guard.verify import verify
 from launcher.settings import LauncherSettings
 from scaler.settings import ScalerSettings
 
-SECTIONS = {
+SECTIONS: dict[str, type[BaseModel]] = {
     "guard": GuardSettings,
     "scaler": ScalerSettings,
     "launcher": LauncherSettings,
@@ -118,7 +122,7 @@ def _command(verb: Verb, name: str) -> VerbCommand:
 
 def _callback(verb: Verb) -> Callable[..., None]:
     @click.pass_context
-    def run(ctx: click.Context, config: Path | None, output: str, **_parsed: Any) -> None:
+    def run(ctx: click.Context, /, config: Path | None, output: str, **_parsed: Any) -> None:
         words = (*verb.name.split(), *ctx.meta["words"])
         try:
             place = Place.find(config)
@@ -145,11 +149,6 @@ def _offline(verb: Verb, place: Place) -> dict[str, Any] | None:
 
 
 def _verified(database: Database) -> dict[str, Any]:
-    from bot.messages.costs import verified
-    from bot.messages.plain import as_text
-    from bot.operations.costs import Verified
-    from bot.operations.values import plain
-
     found = Verified(verify(database))
     return {"code": 1 if found.faults else OK, "text": as_text(verified(found)), "data": plain(found)}
 
@@ -174,7 +173,7 @@ class Place:
                 raise BadInput(
                     "Neither data_dir: nor $QM_DATA_DIR says where the data are.", where=str(config)
                 )
-            return cls(settings.folder / data_dir, settings.folder / serve.socket if serve.socket else None)
+            return cls(settings.resolve(data_dir), settings.resolve(serve.socket) if serve.socket else None)
         if environment.data_dir is None:
             raise BadInput(
                 "It is not known which serve to ask.", hint="Give --config FILE, or set $QM_DATA_DIR."

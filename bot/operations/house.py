@@ -91,7 +91,7 @@ class Planner(Protocol):
         """The machines that these pods would need now, beside what is there."""
         ...
 
-    def pending_reasons(self, run: str) -> tuple[str, ...]:
+    def pending_reasons(self, run: str, now: datetime) -> tuple[str, ...]:
         """Why pods of a run wait, in sentences."""
         ...
 

@@ -142,7 +142,7 @@ def why(house: House, name: str, now: datetime) -> Why:
     reasons = [run.reason] if run.reason else []
     blocked = house.guard.blocked(scope_of(run), now)
     reasons += [blocked] if blocked else []
-    reasons += list(house.planner.pending_reasons(run.id))
+    reasons += list(house.planner.pending_reasons(run.id, now))
     reasons += _scheduler_says(run_pods(snapshot, run.id))
     for decision in house.journal.history(subject=run.id, limit=5):
         if decision.kind in ("pause", "kill", "resume") or decision.state == "failed":
