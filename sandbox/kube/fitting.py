@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from sandbox.kube.amounts import amounts
 from sandbox.kube.matching import (
     NodeTerm,
     Selector,
@@ -20,7 +21,6 @@ from sandbox.kube.matching import (
     node_term_matches,
     untolerated,
 )
-from sandbox.kube.amounts import amounts
 
 Object = dict[str, Any]
 _BLOCKING = ("NoSchedule", "NoExecute")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable
+from functools import lru_cache
 
 Intervals = tuple[tuple[int, int], ...]
 """Ordered, disjoint, not adjacent; both ends included."""
 
 
+@lru_cache(maxsize=64)
 def parse(text: str | None, completions: int) -> Intervals:
     """What status.completedIndexes says, cut off at the present completions."""
     found: list[int | tuple[int, int]] = []

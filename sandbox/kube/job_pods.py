@@ -49,6 +49,10 @@ class JobPods:
     tracked: dict[str, Object] = field(default_factory=dict)
     """everything that carries the finalizer"""
     _marks: dict[str, _Mark] = field(default_factory=dict)
+    _repeated: int = 0
+    """active pods beyond the first of their index, and those without an index"""
+    _highest: int = -1
+    """no active pod has a higher index"""
 
     def see(self, pod: Object) -> None:
         """The pod as it now is."""
@@ -62,6 +66,8 @@ class JobPods:
         if active:
             self.active[name] = pod
             self.ready += mark.ready
+            self._repeated += mark.index is None or self.active_indexes[mark.index] > 0
+            self._highest = max(self._highest, -1 if mark.index is None else mark.index)
         elif mark.terminating:
             self.terminating[name] = pod
         if mark.index is not None:
@@ -83,13 +89,19 @@ class JobPods:
         if mark.index is not None:
             self.active_indexes[mark.index] -= mark.active
             self.terminating_indexes[mark.index] -= mark.terminating
+        if mark.active:
+            self._repeated -= mark.index is None or self.active_indexes[mark.index] > 0
 
     def removable(self, job: Object, at_least: int) -> list[Object]:
         """Active pods to delete: repeated or invalid indexes first, then the least advanced ones."""
+        invalid = is_indexed(job) and (self._repeated or self._highest >= job["spec"]["completions"])
+        if not at_least and not invalid:
+            return []
         pods = sorted(self.active.values(), key=lambda pod: pod["metadata"]["name"])
         removed: list[Object] = []
-        if is_indexed(job):
+        if invalid:
             removed, pods = _split_repeated(pods, job["spec"]["completions"])
+            self._highest = max((index_of(pod) or 0 for pod in pods), default=-1)
         missing = at_least - len(removed)
         if missing > 0:
             removed += sorted(pods, key=_progress)[:missing]

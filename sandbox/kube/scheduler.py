@@ -225,12 +225,12 @@ class Scheduler:
         waiting.fresh = False
         while self._preempt(waiting):
             continue
-        untold = [key for key in waiting.pods if key not in waiting.told]
-        message = self._explain(waiting.pod_class)
-        for key in untold:
-            self._tell(key, "Unschedulable", message, waiting)
-        if len(untold) < len(waiting.pods):
+        if waiting.told:
             self._refresh_later(waiting)
+        if waiting.untold:
+            message = self._explain(waiting.pod_class)
+            for key in list(waiting.untold):
+                self._tell(key, "Unschedulable", message, waiting)
 
     def _refresh_later(self, waiting: Waiting) -> None:
         """Outdated messages are rewritten later, the later the more pods wait (as back-off does)."""
@@ -244,6 +244,9 @@ class Scheduler:
         waiting.refreshing = False
         if not waiting.pods or waiting.fresh:
             return
+        if self._timer is not None:
+            self._refresh_later(waiting)
+            return
         message = self._explain(waiting.pod_class)
         for key in [key for key in waiting.pods if waiting.told.get(key) != message]:
             self._tell(key, "Unschedulable", message, waiting)
@@ -254,6 +257,7 @@ class Scheduler:
             return
         if waiting is not None:
             waiting.told[key] = message
+            waiting.untold.pop(key, None)
         condition = {"reason": reason, "message": message}
         status = set_condition(
             pod.get("status", {}), "PodScheduled", "False", now=stamp(self._world.now), **condition

@@ -20,6 +20,8 @@ class Waiting:
     """namespace and name → arrival"""
     told: dict[Key, str] = field(default_factory=dict)
     """what was written into each pod's PodScheduled condition"""
+    untold: dict[Key, None] = field(default_factory=dict)
+    """those that were never told anything"""
     fresh: bool = True
     """has pods that were never tried"""
     refreshing: bool = False
@@ -52,6 +54,8 @@ class SchedulingQueue:
         waiting.fresh = True
         if told:
             waiting.told[key] = told
+        else:
+            waiting.untold[key] = None
         self._class_of[key] = pod_class.key
 
     def remove(self, key: Key) -> None:
@@ -62,6 +66,7 @@ class SchedulingQueue:
         waiting = self._classes[class_key]
         del waiting.pods[key]
         waiting.told.pop(key, None)
+        waiting.untold.pop(key, None)
         if not waiting.pods:
             del self._classes[class_key]
 
