@@ -5,7 +5,7 @@ Sources: plugin/pkg/admission/{priority,defaulttolerationseconds,nodetaint}.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sandbox.kube.errors import forbidden
@@ -23,9 +23,15 @@ def admit_pod(pod: Object, priority_classes: Sequence[Object]) -> Object:
 
     ApiError 403 where it names a PriorityClass that does not exist, or a priority that is not the class's.
     """
-    spec = _with_priority(pod, priority_classes)
-    spec["tolerations"] = _tolerations(spec.get("tolerations") or ())
-    return {**pod, "spec": spec}
+    return with_default_tolerations({**pod, "spec": _with_priority(pod, priority_classes)})
+
+
+def with_default_tolerations(pod: Object) -> Object:
+    """The pod with its tolerations of lost nodes; added on every write, as the real admission does."""
+    spec = pod["spec"]
+    given = spec.get("tolerations") or []
+    found = _tolerations(given)
+    return pod if len(found) == len(given) else {**pod, "spec": {**spec, "tolerations": found}}
 
 
 def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
@@ -56,7 +62,7 @@ def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
     return spec
 
 
-def _tolerations(given: Iterable[Object]) -> list[Object]:
+def _tolerations(given: Sequence[Object]) -> list[Object]:
     found = list(given)
     for key in (NOT_READY, UNREACHABLE):
         if not any(_tolerates(toleration, key) for toleration in given):

@@ -16,6 +16,21 @@ Object = dict[str, Any]
 Getter = Callable[[str], list[Object]]
 """All objects of a resource."""
 
+_NODE_INFO = dict.fromkeys(
+    (
+        "architecture",
+        "bootID",
+        "containerRuntimeVersion",
+        "kernelVersion",
+        "kubeProxyVersion",
+        "kubeletVersion",
+        "machineID",
+        "operatingSystem",
+        "osImage",
+        "systemUUID",
+    ),
+    "",
+)
 _UNLIMITED = 2**31 - 1
 
 
@@ -55,7 +70,13 @@ def _node(obj: Object) -> Object:
     status = obj.get("status") or {}
     if status.get("capacity") and not status.get("allocatable"):
         status = {**status, "allocatable": status["capacity"]}
+    status = missing(status, daemonEndpoints={"kubeletEndpoint": {"Port": 0}})
+    status["nodeInfo"] = {**_NODE_INFO, **(status.get("nodeInfo") or {})}
     return {**obj, "spec": obj.get("spec") or {}, "status": status}
+
+
+def _event(obj: Object) -> Object:
+    return missing(obj, reportingComponent="", reportingInstance="")
 
 
 def _pod(obj: Object) -> Object:
@@ -211,6 +232,7 @@ def _budget(obj: Object) -> Object:
 _BY_RESOURCE: dict[str, Callable[[Object], Object]] = {
     "namespaces": _namespace,
     "nodes": _node,
+    "events": _event,
     "pods": _pod,
     "jobs.batch": _job,
     "cronjobs.batch": _cron_job,

@@ -58,7 +58,7 @@ def _shown(value: object) -> str:
         return str(value)
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return json.dumps(value, separators=(",", ":"))
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 class ApiError(Exception):
@@ -78,6 +78,7 @@ class ApiError(Exception):
         self.reason = reason
         self.message = message
         self.details = dict(details or {})
+        self.metadata: dict[str, Any] = {}
         self.retry_after = retry_after
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
@@ -87,7 +88,7 @@ class ApiError(Exception):
         found: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }
@@ -132,7 +133,7 @@ def conflict(resource: str, name: str, why: str = "") -> ApiError:
 def invalid(kind: str, group: str, name: str, causes: Sequence[Cause]) -> ApiError:
     """422; `kind` is the object's kind (Job), group its API group ("" for core)."""
     qualified = f"{kind}.{group}" if group else kind
-    sentences = [f"{cause.field}: {cause.sentence}" for cause in causes]
+    sentences = list(dict.fromkeys(f"{cause.field}: {cause.sentence}" for cause in causes))
     listed = sentences[0] if len(sentences) == 1 else "[" + ", ".join(sentences) + "]"
     details = {"name": name, "group": group, "kind": kind}
     found: dict[str, Any] = {key: value for key, value in details.items() if value}

@@ -15,8 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sandbox.kube.defaults import prepare
-from sandbox.kube.errors import ApiError, already_exists, bad_request, conflict, forbidden, not_found
+from sandbox.kube.errors import already_exists, bad_request, conflict, not_found
 from sandbox.kube.history import Event, History
+from sandbox.kube.lifecycle import counted_spec, grace_of, owners, same, terminating
 from sandbox.kube.resources import BY_KEY, RESOURCES
 from sandbox.world import World
 
@@ -97,9 +98,12 @@ class Store:
         """All objects in no particular order, without sorting; do not change the store meanwhile."""
         return self._table(resource).values()
 
-    def count(self, resource: str) -> int:
-        """How many there are."""
-        return len(self._table(resource))
+    def as_of(self, resource: str, version: int, namespace: str | None = None) -> Objects | None:
+        """All objects as they were at a version, ordered; None where the history does not reach it."""
+        if not self.history.reaches(resource, version):
+            return None
+        found = self.history.as_of(resource, version, self._table(resource))
+        return [found[key] for key in sorted(found) if not namespace or key[0] == namespace]
 
     def pods_on(self, node: str) -> Objects:
         """Pods whose spec.nodeName is the node, ordered by namespace and name."""
@@ -167,7 +171,7 @@ class Store:
         new = self.revised(resource, old, obj)
         if self._has_ended(new):
             return self._commit("DELETED", resource, new, old)
-        if _same(new, old):
+        if same(new, old):
             return old
         return self._commit("MODIFIED", resource, new, old)
 
@@ -181,7 +185,8 @@ class Store:
             **{name: value for name, value in obj.items() if name not in ("apiVersion", "kind")},
             "metadata": {**obj["metadata"], **kept},
         }
-        if BY_KEY[resource].counts_generation and new.get("spec") != old.get("spec"):
+        changed = new.get("spec") is not old.get("spec") and counted_spec(new) != counted_spec(old)
+        if changed and BY_KEY[resource].counts_generation:
             new["metadata"]["generation"] = was.get("generation", 0) + 1
         return new
 
@@ -212,9 +217,9 @@ class Store:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
             raise conflict(resource, name, why)
         new = self.marked(resource, old, grace_seconds, propagation)
-        if self._has_ended(new):
+        if self._has_ended(new) or "deletionTimestamp" not in new["metadata"]:
             return self._commit("DELETED", resource, new, old)
-        if _same(new, old):
+        if same(new, old):
             return old
         return self._commit("MODIFIED", resource, new, old)
 
@@ -224,11 +229,14 @@ class Store:
         finalizer = _PROPAGATION_FINALIZERS.get(propagation)
         if finalizer and finalizer not in metadata.get("finalizers", []):
             metadata["finalizers"] = [*metadata.get("finalizers", []), finalizer]
-        grace = _grace(resource, old, grace_seconds)
+        if resource not in ("pods", "namespaces") and not metadata.get("finalizers"):
+            return {**old, "metadata": metadata}
+        grace = grace_of(resource, old, grace_seconds)
         known = metadata.get("deletionTimestamp")
         if known is None or grace < metadata.get("deletionGracePeriodSeconds", 0):
             metadata["deletionTimestamp"] = timestamp(self.world.now + timedelta(seconds=grace))
-            metadata["deletionGracePeriodSeconds"] = grace
+            if resource != "namespaces":
+                metadata["deletionGracePeriodSeconds"] = grace
         if known is None and "generation" in metadata:
             metadata["generation"] += 1
         new = {**old, "metadata": metadata}
@@ -311,12 +319,12 @@ class Store:
         return new
 
     def _index(self, resource: str, key: tuple[str, str], new: Object | None, old: Object | None) -> None:
-        for uid in _owners(old) - _owners(new):
+        for uid in owners(old) - owners(new):
             self._by_owner[uid].pop((resource, *key), None)
             if not self._by_owner[uid]:
                 del self._by_owner[uid]
         if new is not None:
-            for uid in _owners(new):
+            for uid in owners(new):
                 self._by_owner.setdefault(uid, {})[(resource, *key)] = new
         if resource != "pods":
             return
@@ -339,55 +347,3 @@ class Store:
                     callback(due.type, due.resource, due.new, due.old)
         finally:
             self._delivering = False
-
-
-def terminating(resource: str, name: str, namespace: str) -> ApiError:
-    """403: nothing new in a namespace that is on its way out."""
-    why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    error = forbidden(resource, name, why)
-    error.details["causes"] = [
-        {
-            "reason": "NamespaceTerminating",
-            "message": f"namespace {namespace} is being terminated",
-            "field": "metadata.namespace",
-        }
-    ]
-    return error
-
-
-def _owners(obj: Object | None) -> set[str]:
-    if obj is None:
-        return set()
-    return {reference.get("uid", "") for reference in obj["metadata"].get("ownerReferences") or ()}
-
-
-def _grace(resource: str, obj: Object, asked: int | None) -> int:
-    """Seconds of grace: only pods that have a node and still run get any (registry/core/pod/strategy.go)."""
-    if resource != "pods":
-        return 0
-    spec, phase = obj.get("spec", {}), obj.get("status", {}).get("phase")
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-        return 0
-    grace = spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked
-    return max(int(grace), 0)
-
-
-def _same(new: Object, old: Object) -> bool:
-    """Equal but for the version and the times in managedFields."""
-    if new is old:
-        return True
-    ignored = ("resourceVersion", "managedFields")
-    strip = [{k: v for k, v in obj["metadata"].items() if k not in ignored} for obj in (new, old)]
-    if strip[0] != strip[1]:
-        return False
-    if not _same_owners(new["metadata"], old["metadata"]):
-        return False
-    return {**new, "metadata": None} == {**old, "metadata": None}
-
-
-def _same_owners(new: Object, old: Object) -> bool:
-    lists = []
-    for metadata in (new, old):
-        fields = metadata.get("managedFields") or []
-        lists.append([{k: v for k, v in entry.items() if k != "time"} for entry in fields])
-    return lists[0] == lists[1]
