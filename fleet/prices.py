@@ -122,6 +122,8 @@ class PriceBook:
     def __init__(self, pools: Sequence[Pool], sources: Sequence[RateSource] = ()) -> None:
         self._fixed = tuple(pool for pool in pools if pool.provider == "onprem")
         self._sources = {source.provider: source for source in sources}
+        self._bounds: dict[tuple[str, int, int], Price] = {}
+        self._bounds_of: tuple[Sequence[KnownRate], ...] = ()
 
     def node_price(self, node: Node, instance: Instance | None, at: datetime) -> Price:
         """What a node costs an hour at a time; `instance` is its machine where the provider knows it."""
@@ -161,8 +163,16 @@ class PriceBook:
         return source.on_demand(instance.region, instance.instance_type, at)
 
     def _bound(self, instance_type: str, vcpus: int, gpus: int) -> Price:
-        known = [rate for source in self._sources.values() for rate in source.known_rates()]
-        return upper_bound(instance_type, vcpus, gpus, known)
+        known = tuple(source.known_rates() for source in self._sources.values())
+        if len(known) != len(self._bounds_of) or any(
+            new is not old for new, old in zip(known, self._bounds_of, strict=True)
+        ):
+            # Thousands of nodes of one unknown type are looked up each minute: one pass over the lists.
+            self._bounds, self._bounds_of = {}, known
+        size = (instance_type, vcpus, gpus)
+        if size not in self._bounds:
+            self._bounds[size] = upper_bound(*size, (rate for rates in known for rate in rates))
+        return self._bounds[size]
 
 
 def _belongs(node: Node, pool: Pool) -> bool:

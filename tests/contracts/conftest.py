@@ -1,0 +1,79 @@
+"""Implementations that the contracts of the ports run over.
+
+`kube_endpoint` yields (name, connection) for every Kubernetes API there is: the sandbox's, and a real
+control plane where its binaries are built. To add one, add a context manager to `ENDPOINTS`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from fleet.kube.connection import Connection, connect
+from fleet.kube.objects import KubeObjects
+from tests.controlplane.harness import ControlPlane
+
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def real_control_plane(folder: Path) -> Iterator[Connection]:
+    """etcd, API server, scheduler, controllers and kwok, as their administrator, over checked TLS."""
+    plane = ControlPlane(folder / "plane")
+    try:
+        plane.start()
+        config = json.loads(plane.kubeconfig("admin").read_text())
+        cluster = config["clusters"][0]["cluster"]
+        del cluster["insecure-skip-tls-verify"]
+        cluster["certificate-authority"] = str(plane.folder / "certs" / "apiserver.crt")
+        file = folder / "kubeconfig"
+        file.write_text(json.dumps(config))
+        yield connect(file, None, False, "control-plane")
+    finally:
+        plane.stop()
+
+
+ENDPOINTS: dict[str, Callable[[Path], AbstractContextManager[Connection]]] = {
+    "control-plane": real_control_plane,
+}
+SERVICES = {"control-plane": "control-plane"}
+"""endpoints that need a service which `make services` brings"""
+
+
+def _parameters() -> list[object]:
+    marks = {name: [pytest.mark.service(SERVICES[name])] if name in SERVICES else [] for name in ENDPOINTS}
+    return [pytest.param(name, marks=marks[name], id=name) for name in ENDPOINTS]
+
+
+@pytest.fixture(scope="session", params=_parameters())
+def kube_endpoint(request, tmp_path_factory) -> Iterator[tuple[str, Connection]]:
+    """A Kubernetes API: its name and a connection of its administrator."""
+    name = request.param
+    with ENDPOINTS[name](tmp_path_factory.mktemp(name)) as connection:
+        yield name, connection
+
+
+@pytest.fixture
+def connection(kube_endpoint) -> Connection:
+    """The connection alone."""
+    return kube_endpoint[1]
+
+
+@pytest.fixture
+def objects(connection) -> KubeObjects:
+    """The Objects port on that API."""
+    return KubeObjects(connection)
+
+
+@pytest.fixture
+def namespace(objects) -> str:
+    """A governed namespace of this test alone."""
+    name = f"contract-{next(_numbers)}"
+    labels = {"quartermaster.dev/governed": "true"}
+    objects.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    return name
