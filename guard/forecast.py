@@ -1,7 +1,7 @@
 """Cost to completion, from the Jobs' own progress. Advice: a forecast never pauses anything.
 
 `startTime` is never used: a resume resets it. From three completions on, what a completion has cost says
-what the rest will cost; before that a range from the declared hours; without either, the burn alone.
+what the rest will cost; before that a range from the declared trials and hours; without either, the burn alone.
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ class Progress:
     spent: Money
     burn: Money
     parallelism: int = 0
-    hours: tuple[Fraction, Fraction] | None = None
-    """declared hours of one completion, at least and at most"""
+    hours: Fraction | None = None
+    """declared at launch: the whole run ends after this"""
 
 
-def progress_of(
-    jobs: Iterable[Job], spent: Money, burn: Money, hours: tuple[Fraction, Fraction] | None
-) -> Progress:
+def progress_of(jobs: Iterable[Job], spent: Money, burn: Money, hours: Fraction | None) -> Progress:
     """The sum over a run's Jobs; those without completions do not count where others have some."""
     ending = []
     endless = False
@@ -91,14 +89,19 @@ def _from_completions(progress: Progress, left: int) -> ForecastFigures:
     )
 
 
-def _from_declared(progress: Progress, left: int, hours: tuple[Fraction, Fraction]) -> ForecastFigures:
+def _from_declared(progress: Progress, left: int, hours: Fraction) -> ForecastFigures:
+    """Low: no trial has been cheaper than what the running ones have cost so far. High: up to the end declared."""
+    completions = progress.succeeded + left
+    started = progress.succeeded + min(progress.active, left)
     each = Fraction(progress.burn.micros, progress.active)
-    low, high = (progress.spent + Money(int(each * left * bound)) for bound in hours)
+    at_once = min(left, max(progress.active, progress.parallelism))
+    low = max(progress.spent.micros, completions * progress.spent.micros // started)
+    high = max(low, progress.spent.micros + int(each * at_once * hours))
     return ForecastFigures(
-        low,
-        high,
-        f"{left} of {progress.completions} declared trials are left, "
-        f"{_hours(hours[0])} to {_hours(hours[1])} each at {Money(int(each))}/h",
+        Money(low),
+        Money(high),
+        f"{completions} declared trials, {progress.succeeded} completed; at most {_hours(hours)} of "
+        f"{at_once} at once at {Money(int(each))}/h each",
     )
 
 

@@ -240,6 +240,18 @@ class BudgetBook:
         found: Mapping[str, Any] = json.loads(row["payload"]) if row else {}
         return found
 
+    def settled_purchases(self) -> int:
+        """How many purchases were ever settled: a change means that there are new machines to look for."""
+        row = self._db.row("SELECT COUNT(*) AS n FROM holds WHERE kind = 'purchase' AND settled IS NOT NULL")
+        return int(row["n"]) if row else 0
+
+    def settled_without_reserve(self) -> tuple[str, ...]:
+        """Settled purchases that still hold something of their own (they drew on no run's hold)."""
+        rows = self._db.rows(
+            "SELECT id FROM holds WHERE kind = 'purchase' AND state = 'settled' AND remaining > 0 ORDER BY id"
+        )
+        return tuple(row["id"] for row in rows)
+
     def purchase_open(self, run: str) -> bool:
         """Whether a purchase for the run is on its way."""
         row = self._db.row(

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.db import Database
+from fleet.errors import Unavailable
 from fleet.values import Money
 from guard.caps import Cap, window_at
 from guard.meter import Account, Line, Machine, Meter, Observation, Share, Who, in_order
@@ -65,7 +66,8 @@ class Ledger:
     def absorb(self, seen: Sequence[Observation], now: datetime) -> list[Line]:
         """Record what one look has found, and the lines that it closes; returns those.
 
-        Where writing fails, memory goes back to what the database holds, and the error is raised.
+        Where writing fails (a full disk, a lock), memory goes back to what the database holds, and
+        Unavailable is raised: nothing is forgotten, the next look sees the same changes again.
         """
         ordered = in_order(list(seen))
         at = micros(now)
@@ -81,6 +83,9 @@ class Ledger:
                     "SET at = excluded.at, batch = excluded.batch",
                     (at, self._batch),
                 )
+        except sqlite3.Error as error:
+            self.reload()
+            raise Unavailable(f"The ledger cannot be written: {error}.") from error
         except BaseException:
             self.reload()
             raise
@@ -208,6 +213,15 @@ class Ledger:
         """What the run costs an hour right now."""
         tally = self._runs.get(run)
         return tally.burn if tally else Money(0)
+
+    def runs_in(self, region: str) -> frozenset[str]:
+        """Runs that cost something in a region right now."""
+        return frozenset(
+            account.run
+            for _, rates in self._open.values()
+            for account, rate in rates
+            if account.region == region and account.run and rate
+        )
 
     def burn(self) -> Money:
         """What everything costs an hour right now."""

@@ -1,4 +1,4 @@
-"""Where each run stands: running, pausing, paused, killing, killed, done. In the database and in memory."""
+"""Where each run stands: running, pausing, paused, resuming, killing, killed, done. In the database and in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fleet.values import Money
 from guard.events import About
 from guard.moments import micros, moment
 
-RUNNING, PAUSING, PAUSED = "running", "pausing", "paused"
+RUNNING, PAUSING, PAUSED, RESUMING = "running", "pausing", "paused", "resuming"
 KILLING, KILLED, DONE = "killing", "killed", "done"
 STOPPED = (PAUSING, PAUSED, KILLING, KILLED)
 """states in which nothing is bought for the run"""

@@ -84,7 +84,7 @@ def create_history(db: SqliteUtils) -> None:
     """What fired, which countdowns run, which requests are open, where runs stand."""
     db.execute(
         "CREATE TABLE firings (cap TEXT NOT NULL, window_start INTEGER NOT NULL, threshold TEXT NOT NULL, "
-        "at INTEGER NOT NULL, below INTEGER NOT NULL DEFAULT 0, "
+        "at INTEGER NOT NULL, "
         "PRIMARY KEY (cap, window_start, threshold)) STRICT, WITHOUT ROWID"
     )
     db.execute(

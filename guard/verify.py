@@ -71,7 +71,7 @@ def _absent(want: Line, extra: dict[Key, list[Line]], covered: set[tuple[str, in
         moved = extra[key][0]
         same = (key[0], key[1]) == (want.machine, want.subject) and moved.account == want.account
         if same and (
-            moved.amount == want.amount or moved.started < want.ended and want.started < moved.ended
+            moved.amount == want.amount or (moved.started < want.ended and want.started < moved.ended)
         ):
             extra[key].pop(0)
             if not extra[key]:

@@ -105,9 +105,7 @@ def test_golden_machine_from_launch_to_end():
 
 def test_dominant_share_takes_the_largest_fraction():
     """8 of 8 GPUs with one core is the whole machine, not 35 % of it (facts §1.1)."""
-    lines = fold(
-        machine(), joined(), bound("p", START, gpus=8), see("ended", "i-1", START + HOUR)
-    )
+    lines = fold(machine(), joined(), bound("p", START, gpus=8), see("ended", "i-1", START + HOUR))
     assert brief(lines) == [("pod", "p", 0, 3600, 3_600_000)]
 
 
@@ -218,7 +216,10 @@ def test_late_observation_takes_effect_where_the_open_interval_starts():
     meter = Meter()
     for one in (machine(), joined(), bound("a", START + MINUTE)):
         meter.apply(one)
-    assert meter.apply(Observation("bound", "b", START + 30 * SECOND, START + 2 * MINUTE, bound("b", 0).payload)) == []
+    assert (
+        meter.apply(Observation("bound", "b", START + 30 * SECOND, START + 2 * MINUTE, bound("b", 0).payload))
+        == []
+    )
     closed = meter.apply(see("ended", "i-1", START + 2 * MINUTE))
     assert {(line.started - START) // SECOND for line in closed} == {60}
 

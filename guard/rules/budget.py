@@ -1,0 +1,26 @@
+"""Budget thresholds: how much of a cap is spent (50, 80 %) or committed (90 %). Tells people; refuses nothing."""
+
+from __future__ import annotations
+
+from guard.rules.finding import CapView, Finding
+from guard.settings import GuardSettings
+
+COMMITTED = "committed"
+
+
+def check(view: CapView, settings: GuardSettings) -> tuple[Finding, ...]:
+    """Every threshold that is reached now, in ascending weight: committed first, then percent spent."""
+    standing = view.standing
+    name, allowed = standing.cap.name, standing.allowed
+    if allowed.micros <= 0:
+        return ()
+    found = []
+    if standing.committed.micros * 100 >= allowed.micros * settings.alert_at_committed and standing.committed:
+        level = f"{COMMITTED} {settings.alert_at_committed}"
+        sentence = f"{standing.committed} of {allowed} are spent or set aside under {name}."
+        found.append(Finding("budget", name, sentence, {"threshold": level}))
+    for percent in settings.thresholds:
+        if standing.spent.micros * 100 >= allowed.micros * percent:
+            sentence = f"{standing.spent} of {allowed} are spent under {name} ({percent} %)."
+            found.append(Finding("budget", name, sentence, {"threshold": str(percent)}))
+    return tuple(found)
