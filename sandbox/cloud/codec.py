@@ -1,0 +1,169 @@
+"""Reads requests and writes answers of AWS services from botocore's own service models.
+
+EC2's query protocol: parameters are flattened (`TagSpecification.1.Tag.2.Key`), answers are XML. Pricing and
+Cost Explorer: JSON. Shapes decide all names and types, so an operation needs no code here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from xml.sax.saxutils import escape
+
+import botocore.session
+from botocore.model import OperationModel, ServiceModel, Shape
+
+
+class AwsError(Exception):
+    """An error as the service would answer it. `status` decides whether clients retry by themselves."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+def service_model(service: str) -> ServiceModel:
+    """botocore's model of a service (`ec2`, `pricing`, `ce`)."""
+    return botocore.session.Session().get_service_model(service)
+
+
+class QueryCodec:
+    """EC2's protocol."""
+
+    content_type = "text/xml;charset=UTF-8"
+
+    def __init__(self, service: str) -> None:
+        self.model = service_model(service)
+
+    def operation(self, name: str) -> OperationModel:
+        """The operation's model; AwsError InvalidAction where there is none."""
+        if name not in self.model.operation_names:
+            raise AwsError("InvalidAction", f"The action {name} is not valid for this web service.")
+        return self.model.operation_model(name)
+
+    def read(self, operation: OperationModel, form: Mapping[str, str]) -> dict[str, Any]:
+        """The request's members as plain values."""
+        tree: dict[str, Any] = {}
+        for key, value in form.items():
+            if key in ("Action", "Version"):
+                continue
+            node = tree
+            *parents, leaf = key.split(".")
+            for part in parents:
+                node = node.setdefault(part, {})
+            node[leaf] = value
+        found = self._value(operation.input_shape, tree) if operation.input_shape else {}
+        return dict(found)
+
+    def _value(self, shape: Shape, raw: Any) -> Any:
+        if shape.type_name == "structure":
+            found = {}
+            for name, member in shape.members.items():
+                wire = _query_name(member, name)
+                if wire in raw:
+                    found[name] = self._value(member, raw[wire])
+            return found
+        if shape.type_name == "list":
+            return [self._value(shape.member, raw[key]) for key in sorted(raw, key=int)]
+        return _scalar(shape, raw)
+
+    def write(self, operation: OperationModel, answer: Mapping[str, Any]) -> bytes:
+        """The XML of an answer."""
+        version = self.model.metadata["apiVersion"]
+        inner = self._members(operation.output_shape, answer) if operation.output_shape else ""
+        text = (
+            f'<?xml version="1.0" encoding="UTF-8"?>\n<{operation.name}Response '
+            f'xmlns="http://ec2.amazonaws.com/doc/{version}/">'
+            f"<requestId>{uuid.UUID(int=0)}</requestId>{inner}</{operation.name}Response>"
+        )
+        return text.encode()
+
+    def _members(self, shape: Shape, values: Mapping[str, Any]) -> str:
+        return "".join(
+            self._element(member, member.serialization.get("name", name), values[name])
+            for name, member in shape.members.items()
+            if values.get(name) is not None
+        )
+
+    def _element(self, shape: Shape, name: str, value: Any) -> str:
+        if shape.type_name == "structure":
+            return f"<{name}>{self._members(shape, value)}</{name}>"
+        if shape.type_name == "list":
+            item = shape.member.serialization.get("name", "member")
+            if shape.serialization.get("flattened"):
+                return "".join(self._element(shape.member, name, each) for each in value)
+            return f"<{name}>{''.join(self._element(shape.member, item, each) for each in value)}</{name}>"
+        return f"<{name}>{escape(_text(shape, value))}</{name}>"
+
+    def error(self, error: AwsError) -> bytes:
+        """The XML of an error."""
+        return (
+            '<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error>'
+            f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+            f"</Error></Errors><RequestID>{uuid.UUID(int=0)}</RequestID></Response>"
+        ).encode()
+
+
+class JsonCodec:
+    """The JSON protocol of Pricing and Cost Explorer: their shapes are plain already."""
+
+    content_type = "application/x-amz-json-1.1"
+
+    @staticmethod
+    def read(body: bytes) -> dict[str, Any]:
+        """The request; AwsError SerializationException where it is none."""
+        try:
+            found = json.loads(body or b"{}")
+        except ValueError:
+            raise AwsError("SerializationException", "The request is not JSON.") from None
+        return dict(found)
+
+    @staticmethod
+    def write(answer: Mapping[str, Any]) -> bytes:
+        """The answer."""
+        return json.dumps(answer).encode()
+
+    @staticmethod
+    def error(error: AwsError) -> bytes:
+        """An error."""
+        return json.dumps({"__type": error.code, "message": error.message}).encode()
+
+
+def _query_name(shape: Shape, name: str) -> str:
+    serialization = shape.serialization
+    if "queryName" in serialization:
+        return str(serialization["queryName"])
+    wire = str(serialization.get("name", name))
+    return wire[:1].upper() + wire[1:]
+
+
+def _scalar(shape: Shape, raw: str) -> Any:
+    kind = shape.type_name
+    if kind == "boolean":
+        return raw.lower() == "true"
+    if kind in ("integer", "long"):
+        return int(raw)
+    if kind in ("float", "double"):
+        return float(raw)
+    if kind == "timestamp":
+        return datetime.fromisoformat(raw.replace("Z", "+00:00")).astimezone(UTC)
+    if kind == "blob":
+        return base64.b64decode(raw)
+    return raw
+
+
+def _text(shape: Shape, value: Any) -> str:
+    if shape.type_name == "boolean":
+        return "true" if value else "false"
+    if shape.type_name == "timestamp":
+        moment: datetime = value
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    if shape.type_name == "blob":
+        return base64.b64encode(value).decode()
+    return str(value)

@@ -1,0 +1,140 @@
+"""A cloud on a port of this machine, unmodified boto3 clients, and a world that is moved by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import boto3
+import pytest
+from aiohttp import web
+from botocore.config import Config
+
+from sandbox.cloud.server import Cloud
+from sandbox.hosting import Host
+from sandbox.world import World
+
+START = datetime(2026, 11, 6, 17, 0, tzinfo=UTC)
+SPEC = {
+    "regions": {
+        "us-west-2": {
+            "zones": {
+                "us-west-2a": {
+                    "offers": {
+                        "m5.xlarge": {"price": "0.192", "spot": "0.07", "capacity": 5, "spot_capacity": 2},
+                        "p5.48xlarge": {"price": "55.04", "capacity": 3},
+                    },
+                    "subnets": {"subnet-a": {"addresses": 100}, "subnet-island": {"joins": False}},
+                },
+                "us-west-2b": {"offers": {"m5.xlarge": {"price": "0.192", "capacity": 1}}},
+            },
+            "quotas": {"P": 384},
+        },
+        "us-east-1": {"zones": {"us-east-1a": {"offers": {"m5.xlarge": {"price": "0.20", "capacity": 2}}}}},
+        "eu-west-1": {"zones": {"eu-west-1a": {"offers": {"m5.xlarge": {"price": "0.21", "capacity": 0}}}}},
+        "ap-northeast-1": {
+            "zones": {"ap-northeast-1a": {"offers": {"m5.xlarge": {"price": "0.25", "capacity": 9}}}}
+        },
+    },
+    "boot_seconds": 60,
+    "bill": {"tags": ["quartermaster.dev/run"]},
+    "no_capacity_status": 400,
+}
+
+
+class Clients:
+    """boto3 clients of the cloud under test."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __call__(
+        self, service: str, region: str = "us-west-2", *, key: str = "AKIASANDBOX", attempts: int = 1
+    ):
+        """A client that retries `attempts` - 1 times."""
+        return boto3.client(
+            service,
+            region_name=region,
+            endpoint_url=self.address,
+            aws_access_key_id=key,
+            aws_secret_access_key="secret",
+            config=Config(retries={"total_max_attempts": attempts, "mode": "standard"}),
+        )
+
+
+class Api:
+    """A tiny API server that takes Nodes from holders of its token."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, dict] = {}
+        self.down = False
+
+    def app(self) -> web.Application:
+        """Create and delete nodes."""
+        application = web.Application()
+        application.router.add_post("/api/v1/nodes", self._create)
+        application.router.add_delete("/api/v1/nodes/{name}", self._delete)
+        return application
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        if self.down:
+            return web.Response(status=503)
+        if request.headers.get("Authorization") != "Bearer join-me":
+            return web.Response(status=401)
+        return None
+
+    async def _create(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        refusal = self._refusal(request)
+        if refusal is None:
+            self.nodes[body["metadata"]["name"]] = body
+        return refusal or web.json_response(body, status=201)
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        refusal = self._refusal(request)
+        if refusal is None:
+            self.nodes.pop(request.match_info["name"], None)
+        return refusal or web.json_response({})
+
+
+class Sandbox:
+    """World, cloud and API together; `pass_time` moves the world."""
+
+    def __init__(self) -> None:
+        self.host = Host()
+        self.world = World(START, seed=3)
+        self.cloud = Cloud(self.world, SPEC)
+        self.api = Api()
+        self.address = self.cloud.serve(self.host)
+        self.api_address = self.host.serve(self.api.app())
+        self.clients = Clients(self.address)
+        self.host.call(lambda: self.world.expect("test"))
+        self.host.spawn(self.world.run)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the world go on."""
+        self.host.run(self.world.wait("test", self.world.now + timedelta(seconds=seconds)), timeout=30)
+
+    def launch(self, region: str = "us-west-2", subnet: str = "subnet-a", **more):
+        """RunInstances with what a machine needs to join."""
+        data = f"endpoint={self.api_address}\ntoken=join-me\nlabels=pool=aws,quartermaster.dev/run=r1\ntaints=gpu=yes:NoSchedule\n"
+        request = {
+            "ImageId": f"ami-{region}",
+            "InstanceType": "m5.xlarge",
+            "MinCount": 1,
+            "MaxCount": 1,
+            "SubnetId": subnet,
+            "UserData": data,
+            "IamInstanceProfile": {"Name": "node"},
+            "TagSpecifications": [
+                {"ResourceType": "instance", "Tags": [{"Key": "quartermaster.dev/run", "Value": "r1"}]}
+            ],
+        }
+        return self.clients("ec2", region).run_instances(**(request | more))
+
+
+@pytest.fixture
+def sandbox():
+    """A fresh sandbox."""
+    made = Sandbox()
+    yield made
+    made.host.close()
