@@ -1,4 +1,4 @@
-"""`deny`: no more money; what was announced happens without waiting."""
+"""`deny`: no more money; what was announced happens at its time."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def countdown(event: CountdownArmed, directory: Directory, now: datetime) -> Mes
             )
         )
     blocks.append(Text("If nobody answers, they are paused; nothing is deleted, and a pause can be resumed."))
-    blocks += answers(event.about, figures, event.request, event.suggested, deny="Pause now")
+    alone = event.victims[0] if len(event.victims) == 1 else event.about
+    blocks += answers(alone, figures, event.request, event.suggested, deny=True)
     blocks.append(Context(_who(event.raised_by, directory, event.request)))
     return Message(text, tuple(blocks), card=True)
 
@@ -87,7 +88,7 @@ def forecast_advice(event: ForecastAdvice, now: datetime) -> Message:
 
 
 def answers(
-    about: About, figures: CapFigures, request: str, suggested: Money, *, deny: str = ""
+    about: About, figures: CapFigures, request: str, suggested: Money, *, deny: bool = False
 ) -> list[Block]:
     """Approve (by a bounded amount), Pause, Kill: each only where it means something."""
     buttons: list[Button] = []
@@ -95,10 +96,10 @@ def answers(
         question = f"Raises {figures.cap} by {suggested} for a bounded time. What is not used of it lapses."
         confirm = Confirm("Approve more?", question, "Approve")
         buttons.append(Button(APPROVE, request, f"Approve {suggested}", "primary", confirm))
-    if deny and request:
-        buttons.append(Button(DENY, request, deny))
-    elif about.run:
+    if about.run:
         buttons.append(Button(PAUSE, about.run, "Pause"))
+    elif deny and request:
+        buttons.append(Button(DENY, request, "Do not approve"))
     if about.run:
         buttons.append(
             kill_button(about.run, f"{name(about.experiment)} ({about.run})", hourly(figures.burn))

@@ -18,6 +18,6 @@ def approve(house: House, person: Person, request: str, amount: Money | None, no
 
 
 def deny(house: House, person: Person, request: str, now: datetime) -> Outcome:
-    """Say no: what was announced happens without waiting. Raises NotAllowed."""
+    """Say no: what was announced happens at its time. Raises NotAllowed."""
     rights.known(person)
     return house.guard.deny(request, person, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -54,7 +54,7 @@ class GuardDesk(Protocol):
         ...
 
     def deny(self, request: str, person: Person, now: datetime) -> Outcome:
-        """Refuse to raise it: what was announced happens now."""
+        """Refuse to raise it: what was announced happens at its time."""
         ...
 
     def requested_pause(self, run: str, cluster: str, person: Person, reason: str, now: datetime) -> Decision:
@@ -115,6 +115,7 @@ class House:
     objects: Mapping[str, Objects]
     directory: Directory
     metrics: Metrics | None
+    card_expires: timedelta
     home: str
     """name of the cluster that launches go to where an experiment names none"""
 
