@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import boto3
 import pytest
@@ -65,7 +66,7 @@ class Api:
     """A tiny API server that takes Nodes from holders of its token."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, dict] = {}
+        self.nodes: dict[str, dict[str, Any]] = {}
         self.down = False
 
     def app(self) -> web.Application:

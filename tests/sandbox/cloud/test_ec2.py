@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClient
 
 def code(caught) -> str:
     """The error code that boto3 read."""
-    return caught.value.response["Error"]["Code"]
+    return str(caught.value.response["Error"]["Code"])
 
 
 def test_a_token_buys_once(sandbox):
