@@ -24,8 +24,7 @@ class AwsClients:
     """Clients by service and region. Thread-safe.
 
     `endpoint` replaces AWS' own addresses for every service. Without keys the SDK's own chain is used
-    (environment, shared files, instance profile); with an endpoint on this machine keys must be given,
-    so that a rehearsal never sends real ones.
+    (environment, shared files, instance profile): who starts the process decides what is in it.
     """
 
     def __init__(
@@ -38,13 +37,12 @@ class AwsClients:
     ) -> None:
         self.endpoint = endpoint
         local = endpoint is not None and urlsplit(endpoint).hostname in _LOOPBACK
-        keys: dict[str, str] = {}
-        if access_key or local:
-            keys = {
-                "aws_access_key_id": access_key or "rehearsal",
-                "aws_secret_access_key": secret_key or "rehearsal",
-            } | ({"aws_session_token": session_token} if session_token else {})
-        self._session = boto3.Session(**keys)
+        keys = {
+            "aws_access_key_id": access_key,
+            "aws_secret_access_key": secret_key,
+            "aws_session_token": session_token,
+        }
+        self._session = boto3.Session(**{name: value for name, value in keys.items() if value})
         self._config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,

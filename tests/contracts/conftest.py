@@ -16,6 +16,10 @@ import pytest
 
 from fleet.kube.connection import Connection, connect
 from fleet.kube.objects import KubeObjects
+from sandbox.hosting import Host
+from sandbox.kube.cluster import Cluster
+from sandbox.world import World
+from tests.builders import T0
 from tests.controlplane.harness import ControlPlane
 
 _numbers = itertools.count(1)
@@ -38,7 +42,27 @@ def real_control_plane(folder: Path) -> Iterator[Connection]:
         plane.stop()
 
 
+@contextmanager
+def sandbox_cluster(folder: Path) -> Iterator[Connection]:
+    """The sandbox's cluster with its controllers, in a world that runs as fast as ours."""
+    host = Host()
+    try:
+        world = host.run(_made_world())
+        cluster = Cluster(world, host, "home", controllers=("scheduler", "jobs", "garbage"))
+        host.spawn(world.run)
+        file = folder / "kubeconfig"
+        file.write_text(json.dumps(cluster.kubeconfig()))
+        yield connect(file, None, False, "sandbox")
+    finally:
+        host.close()
+
+
+async def _made_world() -> World:
+    return World(T0, scale=1.0)
+
+
 ENDPOINTS: dict[str, Callable[[Path], AbstractContextManager[Connection]]] = {
+    "sandbox": sandbox_cluster,
     "control-plane": real_control_plane,
 }
 SERVICES = {"control-plane": "control-plane"}

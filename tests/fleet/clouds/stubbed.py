@@ -19,7 +19,7 @@ class StubbedAws(AwsClients):
     """Every service and region has its own list of expected calls."""
 
     def __init__(self) -> None:
-        super().__init__("http://127.0.0.1:1")
+        super().__init__("http://127.0.0.1:1", access_key="stub", secret_key="stub")
         self._stubs: dict[tuple[str, str], Stubber] = {}
 
     def stub(self, service: str, region: str) -> Stubber:
