@@ -1,6 +1,7 @@
 """Launching, scaling and ending runs: what is created, in which order, and what a failure leaves."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,9 @@ class House:
 
     def restart(self):
         self.journal = Journal(self.database)
-        workloads = KubeWorkloads({"home": self.objects}, {"home": ["research"]}, RunStore(self.database))
-        ports = LauncherPorts({"home": self.objects}, self.budget, self.notifier, workloads)
+        objects: Any = {"home": self.objects}
+        workloads = KubeWorkloads(objects, {"home": ["research"]}, RunStore(self.database))
+        ports = LauncherPorts(objects, self.budget, self.notifier, workloads)
         self.launcher = Launcher(
             database=self.database, journal=self.journal, settings=LauncherSettings(), outside=ports
         )
@@ -67,7 +69,8 @@ class House:
         return self.launcher.start(run.id, hold=hold, actor="U1", now=T0)
 
     def state(self, run):
-        return self.launcher.runs.get(run.id).state
+        found = self.launcher.runs.get(run.id)
+        return found.state if found else None
 
 
 @pytest.fixture

@@ -26,7 +26,12 @@ def test_a_dry_run_prints_what_a_launch_would_create():
 def test_kube_hands_the_spec_to_the_transport():
     """The module needs no socket of its own."""
     sent = []
-    answer = build().run(mode="kube", transport=lambda text: sent.append(json.loads(text)) or "launched")
+
+    def transport(text):
+        sent.append(json.loads(text))
+        return "launched"
+
+    answer = build().run(mode="kube", transport=transport)
     assert answer == "launched"
     assert sent[0]["roles"]["ps"]["resources"] == {"cpu": "8", "memory": "32Gi"}
 

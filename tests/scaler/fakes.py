@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from fleet.budget import HoldAnswer, HoldKind, Misfit
 from fleet.db import Database
 from fleet.errors import NoCapacity, Unavailable
 from fleet.journal import MIGRATIONS as JOURNAL
 from fleet.journal import Journal
-from fleet.model import CapacityType, ClusterSnapshot, Instance, Node
+from fleet.model import L_EXPERIMENT, L_OWNER, L_RUN, L_TEAM, CapacityType, ClusterSnapshot, Instance, Node
 from fleet.pools import Pool, Region, Zone
 from fleet.ports import LaunchResult
 from fleet.values import Money
@@ -19,12 +20,12 @@ from scaler.loop import Scaler
 from scaler.ports import ScalerPorts
 from scaler.settings import ScalerSettings
 from scaler.store import MIGRATIONS
-from tests.builders import T0, offer
+from tests.builders import T0, offer, pod
 
 REGIONS = ("us-west-2", "us-east-1", "eu-west-1", "ap-south-1")
 
 
-def pool(*regions: str, **more) -> Pool:
+def aws_pool(*regions: str, **more) -> Pool:
     """Pool `aws` of cluster `home` over these regions (one zone each)."""
     found = tuple(
         Region(name, (Zone(f"{name}a", f"subnet-{name}"),), "ami", max_nodes=more.pop(f"max_{name}", None))
@@ -224,7 +225,7 @@ class House:
         self.view, self.machines, self.budget = FakeView(), FakeMachines(), FakeBudget()
         self.nodes, self.notifier = FakeNodes(self.view), FakeNotifier()
         self.catalog = FakeCatalog(*(offers or (offer(region=region) for region in REGIONS)))
-        self.pools = pools or (pool(),)
+        self.pools = pools or (aws_pool(),)
         self.settings = ScalerSettings(**settings)
         self.run_max_nodes = {}
         self.restart()
@@ -232,9 +233,11 @@ class House:
     def restart(self):
         """A new process over the same database and world."""
         self.journal = Journal(self.database)
+        view: Any = self.view
+        nodes: Any = self.nodes
         ports = ScalerPorts(
-            views=(self.view,),
-            objects={"home": self.nodes},
+            views=(view,),
+            objects={"home": nodes},
             catalogs={"aws": self.catalog},
             machines={"aws": self.machines},
             budget=self.budget,
@@ -273,3 +276,13 @@ class House:
     def bind(self, pod, node_name):
         """The scheduler binds a pod."""
         self.view.put(replace(pod, node=node_name, phase="Running", unschedulable=False))
+
+
+LABELS = {L_RUN: "r1", L_EXPERIMENT: "dota", L_OWNER: "U1", L_TEAM: "vision"}
+
+
+def waiting(count=1, **more):
+    """Pods of run r1 that the scheduler found no place for."""
+    fields: dict[str, Any] = {"cpu": "3", "unschedulable": True, "labels": LABELS} | more
+    run = fields["labels"].get(L_RUN, "none")
+    return [pod(f"{run}-{number}", **fields) for number in range(count)]
