@@ -53,6 +53,8 @@ class Outside:
     billing: CostExplorer | None
     lease: KubeLease
     identity: str
+    problems: Callable[[], tuple[str, ...]]
+    """what catalogs and machines could not read lately, a sentence each"""
 
 
 def guard_section(settings: Settings) -> GuardSettings:
@@ -127,7 +129,7 @@ def facades(
         default_channel=slack.channel,
         journal=journal,
         guard=guard,
-        planner=ScalerPlanner(scaler, scaler_settings, outside.views, outside.prices),
+        planner=ScalerPlanner(scaler, scaler_settings, outside.views, outside.prices, outside.problems),
         launcher=launcher,
         workloads=workloads,
         views=outside.views,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 
@@ -22,12 +22,18 @@ class ScalerPlanner:
     """`bot.operations.house.Planner` over the scaler."""
 
     def __init__(
-        self, scaler: Scaler, settings: ScalerSettings, views: Mapping[str, ClusterView], prices: PriceBook
+        self,
+        scaler: Scaler,
+        settings: ScalerSettings,
+        views: Mapping[str, ClusterView],
+        prices: PriceBook,
+        problems: Callable[[], tuple[str, ...]],
     ) -> None:
         self._scaler = scaler
         self._settings = settings
         self._views = views
         self._prices = prices
+        self._problems = problems
 
     def fit(self, cluster: str, pods: Sequence[Pod], now: datetime) -> Fit:
         """The machines that these pods would need now. Raises Unavailable before the first full list."""
@@ -45,12 +51,17 @@ class ScalerPlanner:
         return Fit(
             nodes=tuple(_line(purchase) for purchase in plan.purchases),
             existing=sum(len(placed.pods) for placed in plan.placed),
-            unplaced=tuple((len(entry.pods), entry.reason) for entry in plan.unplaced),
+            unplaced=tuple((len(entry.pods), self._because(entry.reason)) for entry in plan.unplaced),
             hourly=hourly,
             worst_hourly=max(hourly, _worst(alone, offers, shares)),
             regions=tuple(dict.fromkeys(regions)),
             estimated=any(purchase.offer.price.estimated for purchase in plan.purchases),
         )
+
+    def _because(self, reason: str) -> str:
+        """A catalog that could not be read sells nothing: that is the reason behind the reason."""
+        problems = self._problems()
+        return f"{reason} ({problems[0]})." if problems else f"{reason.rstrip('.')}."
 
     def pending_reasons(self, run: str, now: datetime) -> tuple[str, ...]:
         """What the run's pending pods wait for, as of the scaler's last tick."""

@@ -57,7 +57,7 @@ from scaler import store as scaler_store
 from scaler.settings import ScalerSettings
 
 log = structlog.get_logger(__name__)
-PARTICIPANT = "quartermaster"
+PARTICIPANT = "serve"
 """our name where a sandbox's world waits for its participants"""
 MIGRATIONS = (
     fleet_journal.MIGRATIONS,
@@ -201,6 +201,7 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
     catalogs: dict[str, Catalog] = {"onprem": OnPremCatalog(pools)}
     machines: dict[str, Machines] = {"onprem": OnPremMachines()}
     prices, billing = PriceBook(pools), None
+    problems: Callable[[], tuple[str, ...]] = tuple
     if any(pool.provider == "aws" for pool in pools):
         clients = AwsClients(environment.aws_endpoint or None)
         catalog = AwsCatalog(pools, clients)
@@ -210,7 +211,9 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
             )
             for entry in settings.core.clusters
         }
-        catalogs["aws"], machines["aws"] = catalog, AwsMachines(pools, clients, joins, clock)
+        bought = AwsMachines(pools, clients, joins, clock)
+        catalogs["aws"], machines["aws"] = catalog, bought
+        problems = lambda: (*catalog.problems, *bought.problems)  # noqa: E731
         prices, billing = PriceBook(pools, [catalog]), CostExplorer(clients)
     return Outside(
         clock=clock,
@@ -224,6 +227,7 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
         billing=billing,
         lease=KubeLease(objects[settings.home.name], serve.lease_namespace, serve.lease_name, identity),
         identity=identity,
+        problems=problems,
     )
 
 

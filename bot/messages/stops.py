@@ -30,7 +30,8 @@ def asked(found: Asked) -> Message:
 def pause_started(event: PauseStarted, directory: Directory) -> Message:
     """Asked of the cluster, not verified yet."""
     by = actor(event.actor, directory)
-    text = f"{run(event.about)} is being paused by {by}: {_end(event.reason)} Paused is said when no pod is left."
+    why = f" because {_end(event.reason)}" if event.reason else "."
+    text = f"{run(event.about)} is being paused by {by}{why} It counts as paused when no pod is left."
     return Message(text, (Text(text, mention=event.about.owner),))
 
 
@@ -91,10 +92,12 @@ def resumed(event: Resumed, directory: Directory) -> Message:
 
 def killed(event: Killed, directory: Directory) -> Message:
     """Ended for good."""
-    text = (
-        f"{run(event.about)} was killed by {actor(event.actor, directory)} after spending {event.spent}. "
-        f"{_end(event.reason)} Its record and last logs stay."
+    sentences = (
+        f"{run(event.about)} was killed by {actor(event.actor, directory)} after spending {event.spent}.",
+        _end(event.reason),
+        "Its record and last logs stay.",
     )
+    text = " ".join(sentence for sentence in sentences if sentence)
     return Message(text, (Text(text, mention=event.about.owner),))
 
 
