@@ -14,7 +14,8 @@ from typing import Any
 
 from sandbox.kube import kubelet_status
 from sandbox.kube.gpu_devices import Device, GpuUse, NodeDevices
-from sandbox.kube.kubelet_node import NodeAgent, Profile
+from sandbox.kube.kubelet_node import NodeAgent
+from sandbox.kube.kubelet_node import Profile as Profile
 from sandbox.kube.pod_status import is_terminal, stamp
 from sandbox.kube.store import Store
 from sandbox.kube.workload import SIGKILL_EXIT, Script, gpus_of_container, read_script
