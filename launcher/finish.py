@@ -33,7 +33,11 @@ def judge(run: Run, experiment: Experiment, jobs: tuple[Job, ...], now: datetime
     if not jobs:
         since = run.started or run.created
         return Outcome(RunState.GONE, "its objects are gone") if now > since + SETTLING else None
-    deciding = set(experiment.success) or set(experiment.resolved())
+    roles = set(experiment.resolved())
+    deciding = set(experiment.success) or roles
+    if any(job.labels.get(L_ROLE, "") not in roles and not job.done for job in jobs):
+        # Somebody put a Job of their own under this run: it is not over before that is.
+        return None
     seen = {job.labels.get(L_ROLE, ""): job for job in jobs}
     if not deciding <= set(seen):
         return None

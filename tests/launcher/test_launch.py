@@ -1,5 +1,6 @@
 """Launching, scaling and ending runs: what is created, in which order, and what a failure leaves."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -285,3 +286,16 @@ def test_nothing_is_concluded_from_a_view_that_is_not_complete(house):
     house.objects.stored.clear()
     house.launcher.tick([snapshot()], later)
     assert house.state(run) is RunState.GONE
+
+
+def test_a_run_is_not_over_while_a_job_that_somebody_put_under_it_runs(house):
+    """Work made with kubectl under the run's label is not ended because our part of it is done."""
+    run = house.propose()
+    house.start(run)
+    theirs = job("by-hand", labels={L_RUN: run.id})
+    done = seen(run, worker=("Complete",), ps=())
+    house.launcher.tick([replace(done, jobs={**done.jobs, theirs.uid: theirs})], T0)
+    assert house.state(run) is RunState.RUNNING
+    ended = replace(theirs, conditions=frozenset({"Complete"}))
+    house.launcher.tick([replace(done, jobs={**done.jobs, theirs.uid: ended})], T0)
+    assert house.objects.names("Service") == []
