@@ -289,17 +289,23 @@ class BudgetBook:
         return self._db.row("SELECT * FROM holds WHERE id = ?", (hold_id,))
 
     def _draws(self, request: HoldRequest) -> list[_Draw]:
+        """What the named holds give, then the other reserves of their runs (a scale, a resume)."""
+        named = [row for source in request.draws_on if (row := self._row_of(source)) is not None]
+        runs = {row["run"] for row in named if row["run"]}
+        marks = ", ".join("?" * len(RESERVES))
+        for run in sorted(runs):
+            named += self._db.rows(
+                f"SELECT * FROM holds WHERE run = ? AND remaining > 0 AND kind IN ({marks}) ORDER BY granted, rowid",
+                (run, *RESERVES),
+            )
         wanted = request.amount.micros
-        draws: list[_Draw] = []
-        for source in request.draws_on:
-            row = self._row_of(source)
-            if row is None or row["state"] == "released":
-                continue
+        draws: dict[str, _Draw] = {}
+        for row in named:
             amount = min(wanted, row["remaining"])
-            if amount > 0:
-                draws.append(_Draw(source, amount, _scope(row)))
+            if amount > 0 and row["state"] != "released" and row["id"] not in draws:
+                draws[row["id"]] = _Draw(row["id"], amount, _scope(row))
                 wanted -= amount
-        return draws
+        return list(draws.values())
 
     def _refusal(
         self, request: HoldRequest, draws: Sequence[_Draw], now: datetime, *, within: int = 100

@@ -219,7 +219,7 @@ class Meter:
             self.pods[uid] = machine.key
 
     def apply(self, seen: Observation) -> list[Line]:
-        """Take an observation in; the lines of intervals that it ends are returned, closed for ever."""
+        """Take an observation in; returns the lines of intervals that it ends, closed for ever."""
         if seen.kind == "boundary":
             return [line for key in list(self.machines) for line in self._close(key, seen.at)]
         if seen.kind == "gap":
@@ -287,8 +287,7 @@ class Meter:
         closed = self._close(seen.key, seen.at)
         machine = self.machines[seen.key]
         facts = seen.payload
-        if machine.node:
-            self.nodes.pop((machine.cluster, machine.node), None)
+        self.nodes.pop((machine.cluster, machine.node), None)
         machine.cluster, machine.node = facts["cluster"], facts["node"]
         machine.allocatable = (facts["millicores"], facts["memory"], facts["gpus"])
         self.nodes[machine.cluster, machine.node] = seen.key

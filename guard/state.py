@@ -71,12 +71,10 @@ class GuardState:
         self.sights = found
 
     def raisers(self, cap: Cap, scope: Scope, amount: Money) -> tuple[str, ...]:
-        """Names of the people who can raise a cap by this amount."""
-        return tuple(
-            person.name
-            for person in self.outside.directory.approvers(scope, amount)
-            if may_raise(cap, person)
-        )
+        """Names of the people who can raise a cap by this amount; a shared cap is judged by its own scope."""
+        asked = scope if cap.scope_kind in OWN and scope.team else self.cap_scope(cap)
+        able = self.outside.directory.approvers(asked, amount)
+        return tuple(person.name for person in able if may_raise(cap, person))
 
     def standing(self, cap: Cap, now: datetime) -> Standing:
         """What is allowed, spent and held under a cap."""
@@ -180,6 +178,9 @@ class GuardState:
                 return runs[-1].scope
         if cap.scope_kind is ScopeKind.FLEET:
             return Scope()
+        if cap.scope_kind is ScopeKind.PERSON:
+            team = self.outside.directory.by_chat_id(cap.scope_value).team
+            return Scope(person=cap.scope_value, team=team)
         return replace(Scope(), **{cap.scope_kind.value: cap.scope_value})
 
     def suggested(self, cap: Cap, standing: Standing, burn: Money) -> Money:

@@ -1,4 +1,7 @@
-"""Budget thresholds: how much of a cap is spent (50, 80 %) or committed (90 %). Tells people; refuses nothing."""
+"""Budget thresholds: how much of a cap is spent (50, 80 %) or committed (90 %). Tells people; refuses nothing.
+
+Committed counts for shared caps alone: a run's own cap is committed in full by its own launch, by design.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ def check(view: CapView, settings: GuardSettings) -> tuple[Finding, ...]:
     if allowed.micros <= 0:
         return ()
     found = []
-    if standing.committed.micros * 100 >= allowed.micros * settings.alert_at_committed and standing.committed:
+    part = standing.committed.micros * 100
+    if standing.cap.shared and part >= allowed.micros * settings.alert_at_committed:
         level = f"{COMMITTED} {settings.alert_at_committed}"
         sentence = f"{standing.committed} of {allowed} are spent or set aside under {name}."
         found.append(Finding("budget", name, sentence, {"threshold": level}))
