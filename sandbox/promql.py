@@ -19,7 +19,7 @@ _TOKENS = re.compile(
         (?P<duration>\d+(?:ms|[smhdwy])(?:\d+(?:ms|[smhdwy]))*)
       | (?P<number>0x[0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
       | (?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`)
-      | (?P<name>[A-Za-z_:][A-Za-z0-9_:]*)
+      | (?P<name>[A-Za-z_][A-Za-z0-9_:]*)
       | (?P<symbol>==|!=|=~|!~|>=|<=|[-+*/%^=<>(){}\[\],:@])
     )""",
     re.VERBOSE,
