@@ -14,7 +14,6 @@ Object = dict[str, Any]
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TOLERATION_SECONDS = 300
 
 
@@ -39,7 +38,7 @@ def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
     name, chosen = spec.get("priorityClassName"), None
     if name:
         chosen = next((entry for entry in classes if entry["metadata"]["name"] == name), None)
-        if chosen is None and name not in _SYSTEM_CLASSES:
+        if chosen is None:
             raise forbidden("pods", pod["metadata"]["name"], f"no PriorityClass with name {name} was found")
     else:
         defaults = [entry for entry in classes if entry.get("globalDefault")]
@@ -48,7 +47,7 @@ def _with_priority(pod: Object, classes: Sequence[Object]) -> Object:
         name, value = chosen["metadata"]["name"], int(chosen["value"])
         policy = chosen.get("preemptionPolicy", "PreemptLowerPriority")
     else:
-        value, policy = _SYSTEM_CLASSES.get(name or "", 0), "PreemptLowerPriority"
+        value, policy = 0, "PreemptLowerPriority"
     if spec.get("priority") not in (None, value):
         raise forbidden(
             "pods",

@@ -106,7 +106,9 @@ def _merged_items(current: list[Any], patch: list[Any], key: str, path: tuple[st
     known = {item.get(key): item for item in current}
     for item in patch:
         if key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
+            shown = " ".join(f"{name}:{value}" for name, value in sorted(item.items()))
+            message = f"map: map[{shown}] does not contain declared merge key: {key}"
+            raise ApiError(500, "", message)
         if item.get("$patch") == "delete":
             deleted.add(item[key])
         elif item[key] in known:

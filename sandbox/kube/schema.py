@@ -30,6 +30,22 @@ _SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _UNTYPED = {"fieldsV1"}
 
 
+class Mismatch(ApiError):
+    """A value of the wrong type, and where."""
+
+    def __init__(self, struct: str, path: tuple[str, ...], wanted: str, value: Any) -> None:
+        field = f"Go struct field {struct}.{'.'.join(path)}" if path else "Go value"
+        message = f"json: cannot unmarshal {_json_type(value)} into {field} of type {wanted}"
+        super().__init__(400, "BadRequest", message)
+        self.typed = f".{'.'.join(path)}: expected {_typed(wanted)}, got {_json_type(value)}"
+        """as the typed merge of an apply says it"""
+
+
+def _typed(wanted: str) -> str:
+    known = {"string": "string", "bool": "boolean", "int32": "numeric (int or float)"}
+    return known.get(wanted, "list" if wanted.startswith("[]") else "map")
+
+
 class _Place:
     """Where the conversion is: the path without indexes, the structure, and unknown fields on the way."""
 
@@ -43,9 +59,8 @@ class _Place:
     def at(self, name: str, struct: str = "") -> _Place:
         return _Place(struct or self.struct, (*self.path, name), self.unknown)
 
-    def mismatch(self, value: Any, wanted: str) -> ApiError:
-        field = f"Go struct field {self.struct}.{'.'.join(self.path)}" if self.path else "Go value"
-        return bad_request(f"json: cannot unmarshal {_json_type(value)} into {field} of type {wanted}")
+    def mismatch(self, value: Any, wanted: str) -> Mismatch:
+        return Mismatch(self.struct, self.path, wanted, value)
 
 
 def _json_type(value: Any) -> str:
@@ -73,6 +88,29 @@ def conform(resource: Resource, obj: Object, *, strict: bool = False) -> Object:
         fields = ", ".join(f'unknown field "{name}"' for name in sorted(set(unknown)))
         raise _undecodable(resource, f"strict decoding error: {fields}")
     return found
+
+
+def conform_applied(resource: Resource, obj: Object) -> Object:
+    """Like `conform`, for an apply: it refuses what its schema does not know, with a 500."""
+    unknown: list[str] = []
+    try:
+        found: Object = _structure(_model(resource))(obj, _Place(resource.kind, (), unknown))
+    except Mismatch as error:
+        raise _untyped(resource, obj, error.typed) from None
+    except ApiError as error:
+        raise _undecodable(resource, error.message) from None
+    if unknown:
+        raise _untyped(resource, obj, f".{unknown[0]}: field not declared in schema")
+    return found
+
+
+def _untyped(resource: Resource, obj: Object, why: str) -> ApiError:
+    metadata = obj.get("metadata") or {}
+    named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    message = (
+        f"failed to create typed patch object ({named}; {resource.api_version}, Kind={resource.kind}): {why}"
+    )
+    return ApiError(500, "", message)
 
 
 def _undecodable(resource: Resource, why: str) -> ApiError:

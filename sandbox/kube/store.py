@@ -27,6 +27,8 @@ Owned = list[tuple[str, Object]]
 Callback = Callable[[str, str, Object, Object | None], None]
 """(event type, resource, new object, old object or None for ADDED)"""
 
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SERVER_FIELDS = (
     "uid",
@@ -64,8 +66,10 @@ class Store:
         self._callbacks: list[Callback] = []
         self._queue: deque[Event] = deque()
         self._delivering = False
-        for namespace in ("default", "kube-system", "kube-public", "kube-node-lease"):
+        for namespace in _NAMESPACES:
             self.create("namespaces", {"metadata": {"name": namespace}})
+        for name, value in _PRIORITY_CLASSES.items():
+            self.create("priorityclasses.scheduling.k8s.io", {"metadata": {"name": name}, "value": value})
 
     @property
     def version(self) -> int:

@@ -198,7 +198,8 @@ def validate_job_update(new: Object, old: Object) -> Causes:
     """What of a Job may not change.
 
     The template is fixed, except its labels, annotations and scheduling directives (and, since 1.36,
-    its resources) while the Job is suspended and has never started. Completions of an Indexed Job
+    its resources) while the Job is suspended and its status has no startTime (the controller takes it
+    away once it has suspended a Job that ran). Completions of an Indexed Job
     change only together with parallelism.
     """
     spec, was = new["spec"], old["spec"]

@@ -13,7 +13,7 @@ from typing import Any
 from sandbox.kube import patching
 from sandbox.kube.admission import admit_node, with_default_tolerations
 from sandbox.kube.apply import Manager, apply, track_update, with_ownership
-from sandbox.kube.bodies import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, decode_patch
+from sandbox.kube.bodies import APPLY, JSON_PATCH, MERGE_PATCH, decode_patch
 from sandbox.kube.defaults import fill
 from sandbox.kube.errors import (
     ApiError,
@@ -27,7 +27,7 @@ from sandbox.kube.errors import (
 from sandbox.kube.lifecycle import same
 from sandbox.kube.resources import Resource
 from sandbox.kube.routes import ApiRequest
-from sandbox.kube.schema import conform
+from sandbox.kube.schema import conform, conform_applied
 from sandbox.kube.store import Store, timestamp
 from sandbox.kube.validation import decode_secret, validate_create, validate_update
 
@@ -100,7 +100,7 @@ class Writer:
             cause = Cause("invalid", "metadata.resourceVersion", "must be specified for an update", 0)
             raise invalid(resource.plural, resource.group, asked.name, [cause])
         if metadata.get("uid") not in (None, "", old["metadata"]["uid"]):
-            raise conflict(resource.key, asked.name, _uid_precondition(metadata["uid"], old))
+            raise conflict(resource.key, asked.name, _uid_precondition(asked, metadata["uid"], old))
         return 200, self._update(asked, old, new)
 
     def _update(self, asked: ApiRequest, old: Object, new: Object) -> Object:
@@ -150,7 +150,7 @@ class Writer:
             return self._apply(asked, old, body)
         if old is None:
             raise not_found(asked.resource.key, asked.name)
-        new = _patched(asked.resource, old, body, kind)
+        new = _patched(asked, old, body, kind)
         _check_name(asked, new.get("metadata") or {})
         return 200, self._update(asked, old, new)
 
@@ -167,6 +167,12 @@ class Writer:
         if old is None:
             if asked.subresource:
                 raise not_found(asked.resource.key, asked.name)
+            if metadata.get("uid"):
+                why = (
+                    f"uid mismatch: the provided object specified uid {metadata['uid']}, "
+                    "and no existing object was found"
+                )
+                raise conflict(asked.resource.key, asked.name, why)
             drafted = self._draft(replace(asked, verb="create"), config)
             bare = {"apiVersion": drafted["apiVersion"], "kind": drafted["kind"], "metadata": {}}
             owners = apply(bare, config, manager, force=True)[1]
@@ -179,9 +185,12 @@ class Writer:
     def _decoded(self, asked: ApiRequest, body: Object) -> Object:
         """The body as the decoder sees it: the right kind, known fields, right types."""
         resource = asked.resource
-        _check_kind(resource, body, required=asked.verb == "patch")
-        strict = asked.query.get("fieldValidation") == "Strict"
-        obj = conform(resource, body, strict=strict)
+        applied = asked.verb == "patch"
+        _check_kind(resource, body, required=applied)
+        if applied:
+            obj = conform_applied(resource, body)
+        else:
+            obj = conform(resource, body, strict=asked.query.get("fieldValidation") == "Strict")
         obj |= {"apiVersion": resource.api_version, "kind": resource.kind}
         return decode_secret(obj) if resource.key == "secrets" else obj
 
@@ -190,7 +199,8 @@ def _manager(asked: ApiRequest) -> Manager:
     return Manager(asked.manager, "Update", asked.subresource)
 
 
-def _patched(resource: Resource, old: Object, body: Any, kind: str) -> Object:
+def _patched(asked: ApiRequest, old: Object, body: Any, kind: str) -> Object:
+    resource = asked.resource
     if kind == JSON_PATCH:
         new = patching.json_patch(old, body)
     elif kind == MERGE_PATCH:
@@ -198,10 +208,8 @@ def _patched(resource: Resource, old: Object, body: Any, kind: str) -> Object:
     else:
         new = patching.strategic(old, body)
     try:
-        new = conform(resource, new)
+        new = conform(resource, new, strict=asked.query.get("fieldValidation") == "Strict")
     except ApiError as error:
-        if kind == STRATEGIC_PATCH:
-            raise
         why = error.message.partition(": ")[2]
         cause = Cause("invalid", "patch", why, json.dumps(new, separators=(",", ":")))
         raise invalid("", "", "", [cause]) from None
@@ -252,6 +260,10 @@ def _check_namespace(asked: ApiRequest, metadata: Object) -> None:
     metadata["namespace"] = asked.namespace
 
 
-def _uid_precondition(uid: str, old: Object) -> str:
-    found = old["metadata"]["uid"]
-    return f"Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
+def _uid_precondition(asked: ApiRequest, uid: str, old: Object) -> str:
+    place = "/".join(filter(None, (asked.resource.plural, old["metadata"].get("namespace"), asked.name)))
+    return (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+        f"UID in object meta: {old['metadata']['uid']}"
+    )
