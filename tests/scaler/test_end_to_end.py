@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -130,7 +131,7 @@ class House:
         self.scaler = Scaler(
             database=database,
             journal=self.journal,
-            settings=ScalerSettings(idle_after="20s"),
+            settings=ScalerSettings(idle_after=timedelta(seconds=20)),
             outside=ScalerPorts(
                 views=(self.view,),
                 objects=objects,
