@@ -69,24 +69,34 @@ class Served:
         configuration.api_key = {"authorization": f"Bearer {token}"}
         return client.ApiClient(configuration)
 
-    def lines(self, path: str, seconds: float = 10) -> Iterator[Object]:
-        """The events of a watch, as they come."""
+    def lines(self, path: str) -> Iterator[Object]:
+        """The events of a watch, as they come; it is open when this returns."""
         response = self.http.request(
             "GET",
             self.api.address + path,
             headers={"Authorization": "Bearer admin-token"},
             preload_content=False,
-            timeout=urllib3.Timeout(connect=5, read=seconds),
+            timeout=urllib3.Timeout(connect=5, read=20),
         )
         assert response.status == 200, response.data
         assert response.headers["Transfer-Encoding"] == "chunked"
-        rest = b""
-        try:
-            for chunk in response.stream(1 << 16):
-                *whole, rest = (rest + chunk).split(b"\n")
-                yield from (json.loads(each) for each in whole)
-        finally:
-            response.close()
+        return _events(response)
+
+    def recorded(self, path: str) -> list[Object]:
+        """What a watch brings up to now; the server ends it cleanly."""
+        lines = self.lines(path)
+        self.do(self.api.hub.close)
+        return list(lines)
+
+
+def _events(response: urllib3.BaseHTTPResponse) -> Iterator[Object]:
+    rest = b""
+    try:
+        for chunk in response.stream(1 << 16):
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from (json.loads(each) for each in whole)
+    finally:
+        response.close()
 
 
 def serve() -> Served:
