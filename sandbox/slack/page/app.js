@@ -7,6 +7,7 @@ import { avatar } from "/static/people.js";
 import { actAs, changed, channelMessages, markRead, me, onChange, store, threadMessages, unread } from "/static/store.js";
 import { clockWithSeconds, worldClock } from "/static/when.js";
 
+const SHOWN = 300;
 const place = { channel: "", thread: "", pane: "" };
 const sidebar = document.getElementById("sidebar");
 const main = document.getElementById("channel");
@@ -113,7 +114,9 @@ function drawChannel() {
   const messages = channelMessages(channel.id);
   if (differs(channelLog, store.me, messages, [...store.busy.values()])) {
     const start = h("p", { class: "empty" }, `This is the very beginning of ${channel.kind === "im" ? channel.name : `#${channel.name}`}.`);
-    fill(channelLog, messages.length ? messageList(messages, { openThread }) : [start], channel.id);
+    const earlier = messages.length > SHOWN ? [h("p", { class: "empty" }, `${messages.length - SHOWN} earlier messages are not shown.`)] : [];
+    const shown = messages.length ? messageList(messages.slice(-SHOWN), { openThread }) : [start];
+    fill(channelLog, [...earlier, ...shown], channel.id);
   }
   composer.place(channel);
   markRead(channel.id);

@@ -37,9 +37,19 @@ SPEC: dict[str, Any] = {
 
 
 @pytest.fixture
-def manifest() -> dict[str, Any]:
+def shipped() -> dict[str, Any]:
     """The manifest we ship."""
-    return yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    manifest: dict[str, Any] = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    return manifest
+
+
+@pytest.fixture
+def manifest(shipped):
+    """The shipped manifest and more, to reach everything the workspace can do."""
+    more = ("app_mentions:read", "channels:read", "files:write", "groups:read", "im:write", "reactions:write")
+    shipped["oauth_config"]["scopes"]["bot"] += [*more, "usergroups:read"]
+    shipped["settings"]["event_subscriptions"] = {"bot_events": ["app_mention"]}
+    return shipped
 
 
 @pytest.fixture
@@ -61,7 +71,7 @@ def make(host, world, manifest):
     """Serve a workspace that differs from the usual one in the given keys of its spec, or in its options."""
 
     def made(spec: dict[str, Any] | None = None, **options: Any) -> Workspace:
-        settings = {"manifest": manifest, "rate_limits": False, **options}
+        settings: dict[str, Any] = {"manifest": manifest, "rate_limits": False, **options}
         workspace = Workspace(world, {**SPEC, **(spec or {})}, **settings)
         workspace.serve(host)
         return workspace
@@ -70,13 +80,13 @@ def make(host, world, manifest):
 
 
 @pytest.fixture
-def workspace(make) -> Workspace:
+def workspace(make):
     """Served, without rate limits."""
     return make()
 
 
 @pytest.fixture
-def client(workspace) -> WebClient:
+def client(workspace):
     """Slack's own SDK with the bot token, without retries of its own."""
     return WebClient(token="xoxb-sandbox", base_url=workspace.api_url, timeout=5, retry_handlers=[])
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import urllib.error
 import urllib.request
+from typing import Any
 
 import pytest
 from selenium import webdriver
@@ -66,7 +68,7 @@ def test_changes_arrive_as_server_sent_events(workspace, client):
     with connection.getresponse() as stream:
         assert json.loads(stream.readline().removeprefix(b"data: "))["type"] == "hello"
         client.chat_postMessage(channel="C1", text="news")
-        seen = []
+        seen: list[dict[str, Any]] = []
         while not any(change["type"] == "message" for change in seen):
             line = stream.readline()
             if line.startswith(b"data: "):
@@ -93,7 +95,7 @@ def test_the_page_asks_nobody_else_for_anything(workspace):
 def browser(tmp_path):
     """A headless Chromium with a fresh profile."""
     options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
+    options.binary_location = str(shutil.which("chromium"))
     quiet = ("background-networking", "component-update", "sync", "quic", "gpu")
     for flag in (
         "--headless",
@@ -104,7 +106,7 @@ def browser(tmp_path):
         *(f"--disable-{name}" for name in quiet),
     ):
         options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     yield driver
     driver.quit()
 
