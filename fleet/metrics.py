@@ -35,7 +35,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class PrometheusMetrics:
     """The `Metrics` port over one Prometheus. `cluster_label` is set where it watches several clusters."""
 
-    def __init__(self, url: str, *, cluster_label: str = "", timeout_seconds: int = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, url: str, *, cluster_label: str = "", timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
             raise BadInput(
                 f"{url!r} is not the address of a Prometheus.", hint="Write it like http://host:9090."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from fleet.billing import CostExplorer
 from fleet.clouds.aws import AwsClients
@@ -96,7 +97,7 @@ def pools() -> tuple[Pool, ...]:
         )
         for prefix in ("subnet", "small")
     }
-    common = {
+    common: dict[str, Any] = {
         "cluster": "home",
         "provider": "aws",
         "instance_profile": "node",

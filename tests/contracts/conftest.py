@@ -85,7 +85,8 @@ def kube_endpoint(request, tmp_path_factory) -> Iterator[tuple[str, Connection]]
 @pytest.fixture
 def connection(kube_endpoint) -> Connection:
     """The connection alone."""
-    return kube_endpoint[1]
+    found: Connection = kube_endpoint[1]
+    return found
 
 
 @pytest.fixture

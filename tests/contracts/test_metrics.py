@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,12 @@ def served(request) -> Iterator[tuple[Exporter, PrometheusMetrics, Prometheus]]:
     host.close()
 
 
+def about(percent: float) -> Any:
+    """A value within one of this."""
+    close: Any = pytest.approx(percent, abs=1)
+    return Sample(close)
+
+
 def ask(metrics: PrometheusMetrics, *pods: str, minutes: int = 10, at=NOW) -> Sample:
     """Utilisation over some minutes."""
     return metrics.gpu_utilisation(
@@ -78,11 +85,11 @@ def test_the_mean_over_the_window(served):
     exporter.add("a", (0, 100), (50, 40))
     exporter.add("a", (0, 80), gpu="1")
     exporter.add("b", (0, 0))
-    assert ask(metrics, "a") == Sample(pytest.approx(60, abs=1))
-    assert ask(metrics, "a", "b") == Sample(pytest.approx(40, abs=1))
+    assert ask(metrics, "a") == about(60)
+    assert ask(metrics, "a", "b") == about(40)
     assert ask(metrics, "b") == Sample(0.0)
     earlier = ask(metrics, "a", at=T0 + timedelta(minutes=40))
-    assert earlier == Sample(pytest.approx(90, abs=1))
+    assert earlier == about(90)
 
 
 def test_gone_and_never_there_are_absent(served):
@@ -98,7 +105,7 @@ def test_a_missing_metric_is_absent_and_mig_stands_in(served):
     """Without GPU_UTIL the engine's share is used; without both nothing is known."""
     exporter, metrics, _ = served
     exporter.add("a", (0, 0.25), name="DCGM_FI_PROF_GR_ENGINE_ACTIVE")
-    assert ask(metrics, "a") == Sample(pytest.approx(25, abs=1))
+    assert ask(metrics, "a") == about(25)
 
 
 def test_a_server_that_is_down_or_partial_is_an_error(served):

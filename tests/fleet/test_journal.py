@@ -63,6 +63,13 @@ class Recorder:
         self._at("announce", "after")
 
 
+def found(book: Journal, decision: Decision) -> Decision:
+    """The decision as it stands in the database."""
+    stands = book.get(decision.id)
+    assert stands is not None
+    return stands
+
+
 NEW = NewDecision("pause", "pause:run1", "U1", "run1", ("over its cap",), {"run": "run1"})
 
 
@@ -167,7 +174,7 @@ def test_not_yet_is_asked_again(database):
     assert book.advance(T0) == ()
     assert [moved.state for moved in book.advance(T0)] == ["announced"]
     assert handler.calls == ["act", "verify", "verify", "verify", "announce"]
-    assert book.get(decision.id).result == {"count": 1}
+    assert found(book, decision).result == {"count": 1}
 
 
 def test_a_failed_verdict_ends_it(database):
@@ -189,10 +196,10 @@ def test_an_outside_error_is_tried_again_up_to_a_limit(database):
     decision = book.decide(NEW, T0)
     for _ in range(MAX_ATTEMPTS - 1):
         book.advance(T0)
-    assert (book.get(decision.id).state, book.get(decision.id).attempts) == ("decided", MAX_ATTEMPTS - 1)
+    assert (found(book, decision).state, found(book, decision).attempts) == ("decided", MAX_ATTEMPTS - 1)
     book.advance(T0)
-    assert book.get(decision.id).state == "failed"
-    assert "no answer" in book.get(decision.id).result["error"]
+    assert found(book, decision).state == "failed"
+    assert "no answer" in found(book, decision).result["error"]
     errors = [step for step in book.steps(decision.id) if step["step"] == "error"]
     assert len(errors) == MAX_ATTEMPTS
     assert errors[0]["detail"] == {"error": "no answer", "code": "503"}

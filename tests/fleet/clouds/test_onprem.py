@@ -41,4 +41,5 @@ def test_nothing_can_be_bought_or_ended():
     with pytest.raises(NoCapacity, match="cannot grow"):
         machines.launch(launch())
     machines.terminate("rack", ["x"])
-    assert machines.describe() == machines.interruptions() == ()
+    assert machines.describe() == ()
+    assert machines.interruptions() == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_token_file_is_read_again(api, address, tmp_path, monkeypatch):
     there.request("GET", THING)
     (tmp_path / "token").write_text("second\n")
     there.request("GET", THING)
-    later = credentials.time.monotonic() + credentials.REREAD_SECONDS + 1
+    later = time.monotonic() + credentials.REREAD_SECONDS + 1
     monkeypatch.setattr(credentials, "time", SimpleNamespace(monotonic=lambda: later))
     there.request("GET", THING)
     assert sent_tokens(api) == ["Bearer first", "Bearer first", "Bearer second"]
@@ -76,7 +77,7 @@ def test_401_reads_the_credentials_again_and_repeats_once(api, address, tmp_path
     (tmp_path / "token").write_text("first")
     there = connection(address, tmp_path, tokenFile="token")
     (tmp_path / "token").write_text("second")
-    later = credentials.time.monotonic() + credentials.MIN_SECONDS_BETWEEN_RENEWALS + 1
+    later = time.monotonic() + credentials.MIN_SECONDS_BETWEEN_RENEWALS + 1
     monkeypatch.setattr(credentials, "time", SimpleNamespace(monotonic=lambda: later))
     api.answers["GET", THING] += [status(401, "Unauthorized")]
     there.request("GET", THING)

@@ -90,7 +90,7 @@ def test_requests_agree_with_a_timeline(mains, inits):
     spec = {
         "containers": [container(f"{amount}m") for amount in mains],
         "initContainers": [
-            container(f"{amount}m", **({"restartPolicy": "Always"} if stays else {}))
+            container(f"{amount}m") | ({"restartPolicy": "Always"} if stays else {})
             for amount, stays in inits
         ],
     }
@@ -325,7 +325,11 @@ def test_job():
         3,
         2,
     )
-    assert (job.conditions, job.reason, job.finished) == ({"Failed"}, "BackoffLimitExceeded", at(8))
+    assert (job.conditions, job.reason, job.finished) == (
+        frozenset({"Failed"}),
+        "BackoffLimitExceeded",
+        at(8),
+    )
     assert job.pod_requests == Resources(2000, 0, 1, 1)
     assert job.placement.node_selector == (("x", "y"),)
     assert (job.version, job.done, job.annotations) == ("11", True, {"a": "b"})
@@ -344,4 +348,4 @@ def test_a_failed_condition_that_is_false_is_no_failure():
         },
     }
     job, _ = Decoder("home").job(json.dumps(raw).encode())
-    assert (job.conditions, job.reason, job.finished) == ({"Complete"}, "", at(5))
+    assert (job.conditions, job.reason, job.finished) == (frozenset({"Complete"}), "", at(5))

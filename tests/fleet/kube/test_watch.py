@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -140,7 +141,12 @@ def test_a_clean_end_resumes_after_the_bookmark(api, start):
     cache = start()
     assert cache.wait_synced(5)
     stale = set()
-    until(lambda: stale.add(cache.snapshot(T0).stale_since) or names(cache) == ["a"])
+
+    def arrived() -> bool:
+        stale.add(cache.snapshot(T0).stale_since)
+        return names(cache) == ["a"]
+
+    until(arrived)
     assert [q["resourceVersion"] for q in api.queries(PODS, watch=True)] == ["1", "30"]
     assert stale == {None}
 
@@ -230,7 +236,7 @@ def test_an_unreadable_object_does_not_lose_the_others(api, start):
 def test_governed_is_listed_and_labelled(api, start):
     """A namespace counts where the settings list it and its label says true; taking the label off ends that."""
 
-    def namespace(name: str, version: int, label: str) -> dict:
+    def namespace(name: str, version: int, label: str) -> dict[str, Any]:
         return {
             "metadata": {
                 "name": name,
