@@ -16,7 +16,7 @@ from fleet.model import Decision
 from fleet.ports import HoldKind, HoldRequest, WorkState, WorkStatus
 from guard.capbook import window_key
 from guard.caps import Cap
-from guard.events import Killed, PauseStarted, PauseStuck, PauseVerified, Resumed
+from guard.events import DecisionFailed, Killed, PauseStarted, PauseStuck, PauseVerified, Resumed
 from guard.history import Request, request_id
 from guard.runs import DONE, KILLED, KILLING, PAUSED, PAUSING, RESUMING, RUNNING, Run
 from guard.state import GuardState
@@ -31,11 +31,10 @@ def pause_of(run: Run, cause: str, actor: str, reasons: tuple[str, ...]) -> NewD
     return NewDecision("pause", f"pause:{run.run}:{run.cycle}", actor, run.run, reasons, payload)
 
 
-def resume_of(run: Run, actor: str, reasons: tuple[str, ...], now: datetime) -> NewDecision:
-    """The decision to resume a run; a refused one may be tried again later."""
+def resume_of(run: Run, actor: str, reasons: tuple[str, ...], occasion: str) -> NewDecision:
+    """The decision to resume a run, once an occasion (an approval, a click): a refused one may be tried again."""
     payload = {"run": run.run, "cluster": run.cluster, "cycle": run.cycle}
-    key = f"resume:{run.run}:{run.cycle}:{now.isoformat()}"
-    return NewDecision("resume", key, actor, run.run, reasons, payload)
+    return NewDecision("resume", f"resume:{run.run}:{run.cycle}:{occasion}", actor, run.run, reasons, payload)
 
 
 def kill_of(run: Run, actor: str, reasons: tuple[str, ...]) -> NewDecision:
@@ -206,7 +205,10 @@ class ResumeHandler:
                 raise BadInput(f"The run {run.run} is {run.state}, so it cannot be resumed.")
             answer = state.budget.hold(self._hold(decision, run), now, within=state.settings.resume_below)
             if not answer.granted:
-                raise BadInput(f"{run.run} stays paused. {answer.reason}")
+                sentence = f"{run.run} stays paused. {answer.reason}"
+                event = DecisionFailed(run.about, "resume", sentence, decision.id)
+                state.outside.notifier.notify(event, key=f"{decision.id}:failed", now=now)
+                raise BadInput(sentence)
             run = state.runs.move(run.run, RESUMING, now, again_at=None) or run
         status = state.outside.workloads.resume(run.cluster, run.run, now)
         return {"answer": status.detail or status.state.value}

@@ -18,11 +18,17 @@ from guard.acts import resume_of
 from guard.answers import Outcome
 from guard.capbook import Approval, window_key
 from guard.caps import OWN, Cap, window_at
-from guard.events import ApprovalGranted, DecisionFailed
+from guard.events import ApprovalGranted
 from guard.history import APPROVED, DENIED, OPEN, OVERTAKEN, Request
 from guard.moments import micros, moment
 from guard.runs import PAUSED
 from guard.state import GuardState, may_raise
+
+
+def resumes_of(state: GuardState, approval: Decision) -> tuple[Decision, ...]:
+    """The resumes that an approval decided with it, in order."""
+    ids = approval.result.get("resumes", ())
+    return tuple(found for one in ids if (found := state.journal.get(one)) is not None)
 
 
 class Approvals:
@@ -49,7 +55,7 @@ class Approvals:
             return Outcome(False, str(decision.result.get("error", "The approval could not be recorded.")))
         expires = moment(decision.payload["expires"])
         parts = [f"{person.name} approved {wanted} more for {cap.name} until {expires:%Y-%m-%d %H:%M} UTC."]
-        parts += self._resume(request, cap, person, now)
+        parts += self._resumed(decision, now)
         parts += self._missing(request, cap, now)
         return Outcome(True, " ".join(parts))
 
@@ -144,23 +150,15 @@ class Approvals:
             NewDecision("approve", f"approve:{request.id}", person.id, cap.name, (reason,), payload), now
         )
 
-    def _resume(self, request: Request, cap: Cap, person: Person, now: datetime) -> list[str]:
-        """Resume what the cap had paused, the card's run first, each only where it still fits."""
-        if request.cause != "paused":
-            return []
-        paused = [run for run in self._state.runs.in_state(PAUSED) if run.cap == cap.name]
+    def _resumed(self, approval: Decision, now: datetime) -> list[str]:
+        """What became of the resumes that the approval decided with it."""
         said = []
-        for run in sorted(paused, key=lambda run: (run.run != request.run, run.first_seen)):
-            reasons = (f"{person.name} approved more for {cap.name}",)
-            decision = self._state.journal.decide(resume_of(run, person.id, reasons, now), now)
-            decision = self._state.journal.carry_out(decision, now)
-            if decision.state != "failed":
-                said.append(f"{run.run} is resumed.")
-                continue
-            error = str(decision.result.get("error", ""))
-            said.append(error)
-            event = DecisionFailed(run.about, "resume", error, decision.id)
-            self._state.outside.notifier.notify(event, key=f"{decision.id}:failed", now=now)
+        for resume in resumes_of(self._state, approval):
+            after = self._state.journal.carry_out(resume, now)
+            if after.state == "failed":
+                said.append(str(after.result.get("error", "")))
+            else:
+                said.append(f"{after.subject} is resumed.")
         return said
 
     def _missing(self, request: Request, cap: Cap, now: datetime) -> list[str]:
@@ -204,7 +202,20 @@ class ApproveHandler:
             state.history.answer(told["request"], APPROVED, told["name"], now)
             state.history.overtake(cap.name, now, causes=("alert", "arm"))
             state.history.disarm(cap.name)
-        return {}
+            state.acknowledge(cap, now)
+            resumes = [state.journal.decide(new, now).id for new in self._resumes(decision, cap)]
+        return {"resumes": resumes}
+
+    def _resumes(self, decision: Decision, cap: Cap) -> list[NewDecision]:
+        """Resume what the cap had paused, the card's run first: decided with the approval, so that no crash
+        comes between. Each is carried out only where it still fits."""
+        request = self._state.history.request(decision.payload["request"])
+        if request is None or request.cause != "paused":
+            return []
+        paused = [run for run in self._state.runs.in_state(PAUSED) if run.cap == cap.name]
+        paused.sort(key=lambda run: (run.run != request.run, run.first_seen))
+        reasons = (f"{decision.payload['name']} approved more for {cap.name}",)
+        return [resume_of(run, decision.actor, reasons, decision.id) for run in paused]
 
     def verify(self, decision: Decision, now: datetime) -> Verdict:
         """It is recorded."""
@@ -226,6 +237,6 @@ class ApproveHandler:
             amount=Money(told["amount"]),
             expires=moment(told["expires"]),
             request=told["request"],
-            resumed=(),
+            resumed=tuple(d.subject for d in resumes_of(state, decision)),
         )
         state.outside.notifier.notify(event, key=f"{decision.id}:approved", now=now)

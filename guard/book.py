@@ -58,9 +58,13 @@ class Guard:
 
     def set_cap(self, cap: Cap, actor: str, now: datetime) -> None:
         """Set a cap or change one; it enforces at once. Raises BadInput where it makes no sense."""
-        if self._state.caps.get(cap.name) != cap:
-            self._state.caps.put(cap, actor, now)
-            self._state.ledger.forget_cap(cap.name)
+        known = self._state.caps.get(cap.name)
+        if known == cap:
+            return
+        self._state.caps.put(cap, actor, now)
+        self._state.ledger.forget_cap(cap.name)
+        if known is not None:
+            self._state.acknowledge(cap, now)
 
     def remove_cap(self, name: str, actor: str, now: datetime) -> None:
         """Remove a cap, its countdown and its approvals. BadInput where there is none of this name."""
@@ -113,7 +117,7 @@ class Guard:
     ) -> Decision:
         """A person's resume; `failed`, with the sentence in `result["error"]`, where it does not fit."""
         known = self._state.run_of(run, cluster, now)
-        return self._carry_out(resume_of(known, person.id, (reason,), now), now)
+        return self._carry_out(resume_of(known, person.id, (reason,), now.isoformat()), now)
 
     def requested_kill(self, run: str, cluster: str, person: Person, reason: str, now: datetime) -> Decision:
         """A person's kill. Twice is once."""

@@ -104,6 +104,15 @@ class CapBook:
             return cap.limit
         return cap.limit + Money.total(a.amount for a in self.approvals(cap, now))
 
+    def next_lapse(self, cap: Cap, now: datetime) -> tuple[datetime, Money] | None:
+        """When the next approval expires, and what is allowed from then on; None where none counts."""
+        counting = self.approvals(cap, now) if self._approvals else ()
+        if not counting:
+            return None
+        first = min(approval.expires for approval in counting)
+        lasting = Money.total(a.amount for a in counting if a.expires > first)
+        return first, cap.limit + lasting
+
     def approve(self, approval: Approval) -> None:
         """Record an approval; the same request counts once."""
         with self._db.transaction() as connection:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fleet.values import Money
 from guard.rules import budget, burn
+from guard.rules.budget import threshold_key
 from guard.rules.finding import Candidate, CapView, Finding
 from guard.settings import GuardSettings
 
@@ -71,13 +71,8 @@ def decide(view: CapView, settings: GuardSettings, now: datetime) -> tuple[Actio
     """Everything that this cap calls for at this tick, in the order in which it is done."""
     stopping = _stopping(view, settings, now)
     louder = view.armed or any(isinstance(action, Arm | Pause) for action in stopping)
-    told = _thresholds(budget.check(view, settings), view, silent=louder)
+    told = _thresholds(budget.check(view.standing, settings), view, silent=louder)
     return (*told, *stopping, *_kills(view))
-
-
-def threshold_key(threshold: str, allowed: Money) -> str:
-    """What is recorded as fired: a raised cap is a new limit, whose thresholds can be passed anew."""
-    return f"{threshold}@{allowed.micros}"
 
 
 def _thresholds(found: tuple[Finding, ...], view: CapView, *, silent: bool) -> tuple[Tell, ...]:

@@ -13,7 +13,7 @@ from fleet.journal import Journal
 from fleet.model import ClusterSnapshot, Person
 from fleet.ports import Scope
 from fleet.values import Money
-from guard.capbook import CapBook
+from guard.capbook import CapBook, window_key
 from guard.caps import OWN, Cap, CapStatus, ScopeKind, Standing, applies, window_at
 from guard.events import About, CapFigures, ForecastFigures
 from guard.forecast import completion, progress_of
@@ -23,6 +23,8 @@ from guard.holds import BudgetBook
 from guard.ledger import Ledger
 from guard.meter import Who
 from guard.outside import GuardPorts
+from guard.rules import budget
+from guard.rules.budget import threshold_key
 from guard.runs import PAUSED, PAUSING, Run, RunBook
 from guard.settings import GuardSettings
 from guard.sight import Sight, Sights
@@ -191,6 +193,13 @@ class GuardState:
         )
         micros = max(step, restart, 1_000_000)
         return Money(-(-micros // 1_000_000) * 1_000_000)
+
+    def acknowledge(self, cap: Cap, now: datetime) -> None:
+        """Whoever changed the limit knows where it stands: thresholds that are reached already are not news."""
+        standing = self.standing(cap, now)
+        reached = [f.values["threshold"] for f in budget.check(standing, self.settings)]
+        keys = [threshold_key(threshold, standing.allowed) for threshold in reached]
+        self.history.fire(cap.name, window_key(cap, now), keys, now)
 
     def run_of(self, run: str, cluster: str, now: datetime) -> Run:
         """The run as known; one that was never seen is taken up as asked for."""

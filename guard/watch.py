@@ -14,7 +14,7 @@ from guard.acts import kill_of, pause_of
 from guard.answers import TickReport
 from guard.capbook import window_key
 from guard.caps import Standing, window_at
-from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide, threshold_key
+from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide
 from guard.events import ApprovalLapsed, CountdownCancelled, UnpausedByHand
 from guard.history import Request, request_id
 from guard.look import Look, Looked
@@ -22,6 +22,7 @@ from guard.moments import micros
 from guard.notices import Notices
 from guard.reserves import RunBurn
 from guard.rules import burn
+from guard.rules.budget import threshold_key
 from guard.rules.finding import Candidate, CapView
 from guard.runs import CAP_CAUSE, DONE, KILLED, PAUSED, PAUSING, RESUMING, RUNNING, STOPPED, Run
 from guard.sight import Sight
@@ -182,6 +183,7 @@ class Watch:
         drains = [state.drain(run.run) for run in runs if run.state in (RUNNING, PAUSING)]
         countdown = state.history.countdown(cap.name)
         _, end = window_at(cap.window, cap.zone, now)
+        lapse = state.caps.next_lapse(cap, now)
         view = CapView(
             standing=standing,
             burn=state.ledger.cap_burn(cap, now),
@@ -189,6 +191,7 @@ class Watch:
             drain=max(drains, default=state.settings.drain),
             candidates=candidates,
             window_left=None if end is None else end - now,
+            lapse=None if lapse is None else (lapse[0] - now, lapse[1]),
             fired=state.history.fired(cap.name, window_key(cap, now)),
             armed=countdown is not None,
             deadline=countdown.deadline if countdown else None,

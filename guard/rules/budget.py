@@ -5,15 +5,16 @@ Committed counts for shared caps alone: a run's own cap is committed in full by 
 
 from __future__ import annotations
 
-from guard.rules.finding import CapView, Finding
+from fleet.values import Money
+from guard.caps import Standing
+from guard.rules.finding import Finding
 from guard.settings import GuardSettings
 
 COMMITTED = "committed"
 
 
-def check(view: CapView, settings: GuardSettings) -> tuple[Finding, ...]:
+def check(standing: Standing, settings: GuardSettings) -> tuple[Finding, ...]:
     """Every threshold that is reached now, in ascending weight: committed first, then percent spent."""
-    standing = view.standing
     name, allowed = standing.cap.name, standing.allowed
     if allowed.micros <= 0:
         return ()
@@ -28,3 +29,8 @@ def check(view: CapView, settings: GuardSettings) -> tuple[Finding, ...]:
             sentence = f"{standing.spent} of {allowed} are spent under {name} ({percent} %)."
             found.append(Finding("budget", name, sentence, {"threshold": str(percent)}))
     return tuple(found)
+
+
+def threshold_key(threshold: str, allowed: Money) -> str:
+    """What is recorded as fired: a raised cap is a new limit, whose thresholds can be passed anew."""
+    return f"{threshold}@{allowed.micros}"

@@ -33,9 +33,20 @@ def project(view: CapView, settings: GuardSettings, *, percent: int = 100) -> Pr
     if room <= Money(0):
         return Projection(timedelta(0), arm=True)
     left = room.lasts(running)
-    if left is None:
+    limits = [limit for limit in (left, _before_lapse(view, running, settings)) if limit is not None]
+    if not limits:
         return Projection(_LONG, arm=False)
-    return Projection(left, arm=left <= settings.countdown)
+    return Projection(min(limits), arm=min(limits) <= settings.countdown)
+
+
+def _before_lapse(view: CapView, running: Money, settings: GuardSettings) -> timedelta | None:
+    """An approval expires: where too much will have been spent by then, the work has stopped when it does."""
+    if view.lapse is None or not running:
+        return None
+    rest, allowed = view.lapse
+    if view.standing.spent + running.over(rest) <= allowed:
+        return None
+    return max(timedelta(0), rest - settings.tick - view.drain)
 
 
 def _rolls_over_first(view: CapView, running: Money, allowed: Money) -> bool:

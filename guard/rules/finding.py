@@ -35,6 +35,8 @@ class CapView:
     candidates: tuple[Candidate, ...]
     window_left: timedelta | None = None
     """until the cap's window rolls over; None for `total`"""
+    lapse: tuple[timedelta, Money] | None = None
+    """until an approval expires, and what is allowed from then on"""
     fired: frozenset[str] = frozenset()
     armed: bool = False
     deadline: datetime | None = None

@@ -8,8 +8,9 @@ import pytest
 
 from fleet.values import Money
 from guard.caps import Cap, ScopeKind, Standing
-from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide, threshold_key, victims
+from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide, victims
 from guard.rules import burn
+from guard.rules.budget import threshold_key
 from guard.rules.finding import Candidate, CapView
 from guard.settings import GuardSettings
 from tests.builders import T0
