@@ -105,6 +105,7 @@ class KubeApi:
         """Forget the history, so that versions from before answer 410; open watches too if asked."""
         if expire_open:
             self.hub.expire()
+        self.reader.forget()
         return self.store.compact()
 
     @property

@@ -102,6 +102,10 @@ class Reader:
             self._pages[key] = found
         return self._pages[key]
 
+    def forget(self) -> None:
+        """Forget old lists that were rebuilt for pages; after a compaction they are gone, too."""
+        self._pages.clear()
+
     def selection(self, asked: ApiRequest) -> Filter:
         """The collection and selectors of a request."""
         return Filter(
