@@ -42,6 +42,13 @@ class Cards:
         row = self._db.row("SELECT * FROM cards WHERE subject = ?", (subject,))
         return CardRef(row["key"], row["sentence"], json.loads(row["data"])) if row else None
 
+    def about_cap(self, cap: str) -> tuple[tuple[str, CardRef], ...]:
+        """Every (subject, message) that asks for more of a cap."""
+        rows = self._db.rows("SELECT * FROM cards WHERE data ->> 'cap' = ? ORDER BY subject", (cap,))
+        return tuple(
+            (row["subject"], CardRef(row["key"], row["sentence"], json.loads(row["data"]))) for row in rows
+        )
+
     def forget(self, subject: str) -> None:
         """Nothing stands for it any more."""
         with self._db.transaction() as connection:

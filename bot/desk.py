@@ -55,7 +55,15 @@ class Desk:
         """Do what was asked and queue the answer; a second time (after a crash) it is the same thing."""
         ask = _Asked(inbound)
         caller = self._callers.caller(ask.user, ask.team, now)
-        call = Call(self._house, caller.person, now, inbound.request, ask.channel, caller.refusal)
+        call = Call(
+            self._house,
+            caller.person,
+            now,
+            inbound.request,
+            ask.channel,
+            caller.refusal,
+            lambda post: send(self._chat, (post,), now),
+        )
         bound = log.bind(request=inbound.request, person=caller.person.id)
         try:
             reply = self._answer(ask, call)

@@ -43,7 +43,9 @@ class FrontDesk:
     def answer(self, question: Question, now: datetime, flush: Callable[[], object]) -> None:
         """Do it and answer. `flush` sends what it has to say before the terminal gets its prompt back."""
         person = self._house.directory.by_system_user(question.system_user)
-        call = Call(self._house, person, now, question.request)
+        call = Call(
+            self._house, person, now, question.request, say=lambda post: send(self._chat, (post,), now)
+        )
         try:
             reply = registry.run(call, question.words)
         except BadInput as error:

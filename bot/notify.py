@@ -120,7 +120,7 @@ class ChatNotifier:
         alone = event.victims[0] if len(event.victims) == 1 else event.about
         self._post(card, self._where(event if event.about.run else alone), message, now)
         self._cards.remember(f"countdown:{event.figures.cap}", card, message.text)
-        self._cards.remember(f"request:{event.request}", card, message.text)
+        self._cards.remember(f"request:{event.request}", card, message.text, {"cap": event.figures.cap})
         for victim in event.victims if len(event.victims) > 1 else ():
             text = (
                 f"{stops.run(victim)} is among what will be paused at {clock_time(event.deadline)} for the cap "
@@ -131,13 +131,15 @@ class ChatNotifier:
 
     def _stand_for(self, event: Any, key: str, message: Message) -> None:
         request = getattr(event, "request", "")
-        if request and isinstance(event, guard.BudgetAlert | guard.PauseVerified):
-            self._cards.remember(f"request:{request}", key, message.text)
+        figures = getattr(event, "figures", None)
+        if request and figures and isinstance(event, guard.BudgetAlert | guard.PauseVerified):
+            self._cards.remember(f"request:{request}", key, message.text, {"cap": figures.cap})
 
     def _follow_up(self, event: Any, message: Message, now: datetime) -> None:
         """Buttons never outlive their decision: the card that asked is edited to what became of it."""
         if isinstance(event, guard.ApprovalGranted):
-            self._close(f"request:{event.request}", "Approved", message.text, now)
+            for subject, _card in self._cards.about_cap(event.figures.cap):
+                self._close(subject, "Approved", message.text, now)
         elif isinstance(event, guard.CountdownCancelled):
             self._close(f"countdown:{event.figures.cap}", "Countdown called off", message.text, now)
         elif isinstance(event, guard.PauseVerified) and event.figures is not None:

@@ -15,7 +15,8 @@ from fleet.errors import OutsideError
 from fleet.ports import Lease
 
 log = structlog.get_logger(__name__)
-RENEW = timedelta(seconds=20)
+RENEW = timedelta(seconds=30)
+"""half of the Lease's duration"""
 
 
 class Standing(Enum):

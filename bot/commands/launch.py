@@ -18,9 +18,10 @@ def launch(call: Call, experiment: str, yes: bool) -> Reply:
     if not yes:
         terminal = cards.card(plan, buttons=False) if not call.channel else None
         return Reply(terminal, plan, ok=plan.launchable, posts=(card,))
+    call.say(card)  # first, so that what the launch tells finds its thread
     outcome = operations.start(house, call.person, call.request, call.now)
     edited = Post(card.key, channel, cards.decided(outcome), edit=True)
-    return Reply(said(outcome.sentence), outcome, ok=outcome.ok, posts=(card, edited))
+    return Reply(said(outcome.sentence), outcome, ok=outcome.ok, posts=(edited,))
 
 
 def clicked_start(call: Call, request: str) -> Reply:

@@ -21,6 +21,24 @@ from fleet.values import Money
 
 
 @dataclass(frozen=True, slots=True)
+class Post:
+    """A message for a channel, beside the answer."""
+
+    key: str
+    channel: str
+    message: Message
+    thread: str = ""
+    """key of the thread's root"""
+    edit: bool = False
+    """the message with this key is there already and is edited"""
+
+
+def _unsaid(post: Post) -> None:
+    """Where nobody listens."""
+    del post
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """Who asks, when, and where. `request` is unique per command or click: what it leads to happens once."""
 
@@ -32,19 +50,8 @@ class Call:
     """where it was asked; "" in a terminal"""
     refusal: str = ""
     """why this caller may not act, whatever the directory says"""
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """A message for a channel, beside the answer."""
-
-    key: str
-    channel: str
-    message: Message
-    thread: str = ""
-    """key of the thread's root"""
-    edit: bool = False
-    """the message with this key is there already and is edited"""
+    say: Callable[[Post], None] = _unsaid
+    """queue a post now, before what follows has something to say"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,8 @@ def budget_alert(event: BudgetAlert, directory: Directory, now: datetime) -> Mes
     figures = event.figures
     title = f"{event.threshold} % of {figures.cap}"
     text = (
-        f"{subject(event.about, figures)} has spent {figures.spent}, {percent(figures.spent, figures.limit)} of "
-        f"{figures.limit} ({figures.cap}), and burns {hourly(figures.burn)}"
-        f"{_reached(figures, now)}."
+        f"{subject(event.about, figures)} has {_used(event)} of {figures.limit} ({figures.cap}), and burns "
+        f"{hourly(figures.burn)}{_reached(figures, now)}."
     )
     blocks: list[Block] = [Header(title), Text(text, mention=event.about.owner)]
     blocks.append(Fields(_figures(figures, event.forecast, now)))
@@ -138,6 +137,16 @@ def _figures(
     if figures.window_end is not None:
         pairs.append(("Window ends", figures.window_end))
     return tuple(pairs)
+
+
+def _used(event: BudgetAlert) -> str:
+    """`spent $41.20, 82 %`; where it is the commitment that passed, what is spent and what is held."""
+    figures = event.figures
+    if event.threshold.isdigit():
+        return f"spent {figures.spent}, {percent(figures.spent, figures.limit)}"
+    committed = figures.spent + figures.held
+    share = percent(committed, figures.limit)
+    return f"committed {committed} ({figures.spent} spent, {figures.held} held), {share}"
 
 
 def _reached(figures: CapFigures, now: datetime) -> str:

@@ -127,7 +127,10 @@ class Outbox:
 
     def next_due(self) -> datetime | None:
         """When `flush` should run again; None where nothing waits."""
-        row = self._db.row("SELECT min(not_before) AS due FROM outbox WHERE state != 'failed'")
+        row = self._db.row(
+            "SELECT min(o.not_before) AS due FROM outbox o LEFT JOIN chat_messages m ON m.key = o.key "
+            "WHERE o.state != 'failed' AND (o.op != 'edit' OR m.ts != '')"
+        )
         if row is None or row["due"] is None:
             return None
         due = utc(row["due"])
@@ -152,7 +155,7 @@ class Outbox:
                 sent += 1
                 self._failures, self._down_until = 0, None
             except SlackThrottled as error:
-                self._delay(row, now + timedelta(seconds=error.retry_after))
+                self._delay(row, now + timedelta(seconds=error.retry_after), lane=True)
                 blocked.add(lane)
             except SlackDown as error:
                 self._slack_is_down(row, error, now)
@@ -215,14 +218,21 @@ class Outbox:
             for name, value in fields.items():
                 connection.execute(f"UPDATE chat_messages SET {name} = ? WHERE key = ?", (value, row["key"]))
 
-    def _delay(self, row: Mapping[str, Any], until: datetime) -> None:
+    def _delay(self, row: Mapping[str, Any], until: datetime, *, lane: bool = False) -> None:
+        """Later. With `lane` everything behind it in its channel, too: it could not go out before."""
         with self._db.transaction() as connection:
-            # Throttled means: not done. It goes back to `queued`, so that no history is searched for it.
+            # Refused means: not done. It goes back to `queued`, so that no history is searched for it.
             connection.execute(
                 "UPDATE outbox SET state = 'queued', not_before = ?, "
                 "attempts = CASE WHEN op = 'whisper' THEN attempts - 1 ELSE attempts END WHERE id = ?",
                 (rfc3339(until), row["id"]),
             )
+            if lane:
+                connection.execute(
+                    "UPDATE outbox SET not_before = ? WHERE channel = ? AND (op = 'edit') = ? AND state = 'queued' "
+                    "AND not_before < ?",
+                    (rfc3339(until), row["channel"], row["op"] == "edit", rfc3339(until)),
+                )
 
     def _slack_is_down(self, row: Mapping[str, Any], error: SlackDown, now: datetime) -> None:
         self._failures += 1
