@@ -1,8 +1,8 @@
 """Running totals that answer at any moment without looking at a line: closed amounts and open rates.
 
 An open interval adds its rate and rate × start; the sum at a moment is then one multiplication. Rates
-are micro-dollars an hour × 2**40, so a tally of a thousand open lines is at most a thousandth of a
-dollar above their floors, never below.
+are micro-dollars an hour × 2**40, so a tally is within one micro-dollar an open line of the lines' sum
+(their floors, and the remainders in the idle line); once closed it is that sum.
 """
 
 from __future__ import annotations
