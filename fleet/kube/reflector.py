@@ -140,6 +140,10 @@ class Reflector(Generic[T]):
     def stop(self) -> None:
         """End the watch; the thread ends within the request it is in."""
         self._stop.set()
+        self.reconnect()
+
+    def reconnect(self) -> None:
+        """End the present connection: whether the API answers shows when it is asked again."""
         stream = self._stream
         if stream is not None:
             stream.close()

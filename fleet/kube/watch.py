@@ -73,9 +73,19 @@ class WatchCache:
         return tuple(sorted({store.problem for store in self._stores if store.problem}))
 
     def reached(self, version: int | None) -> bool:
-        """True where all watches stand and have seen this version; None asks whether all are cut off."""
+        """True where all watches stand and have seen this version; None asks whether all are cut off.
+
+        An API that refuses new requests may keep its open watches: asked with None, those connect anew.
+        """
         if version is None:
-            return all(store.problem for store in self._stores)
+            standing = [
+                reflector
+                for reflector, store in zip(self._reflectors, self._stores, strict=True)
+                if not store.problem
+            ]
+            for reflector in standing:
+                reflector.reconnect()
+            return not standing
         return not self.problems and self.version >= version
 
     def snapshot(self, now: datetime) -> ClusterSnapshot:

@@ -110,11 +110,15 @@ def test_a_forgotten_history_is_listed_again(stage):
     assert stage.names() == {"new"}
 
 
-def test_an_api_that_is_down_is_known_to_be(stage):
-    """While it is down the last data stand, stale since the first look; when it is back they are fresh at once."""
+@pytest.mark.parametrize("fault", ["down", "unavailable"])
+def test_an_api_that_is_down_is_known_to_be(stage, fault):
+    """While it is down the last data stand, stale since the first look; when it is back they are fresh at once.
+
+    Whether it closes every connection, or refuses new requests and keeps the watches that are open.
+    """
 
     def down(value: bool) -> None:
-        stage.cluster.api.down = value
+        setattr(stage.cluster.api if fault == "down" else stage.cluster.api.faults, fault, value)
 
     stage.at(1, stage.create, "before")
     stage.at(2, down, True)
