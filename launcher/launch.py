@@ -82,6 +82,8 @@ class Launcher:
         """
         with self._db.transaction():
             run = self._known(run_id_)
+            if run.state is not RunState.PROPOSED and self._journal.by_key(f"launch:{run.id}") is None:
+                raise BadInput(f"{run.experiment} ({run.id}) was withdrawn.", hint="Launch it again.")
             if run.state is RunState.PROPOSED:
                 self.runs.move(run.id, RunState.LAUNCHING, now)
             payload = {"run": run.id, "hold": hold_to_json(hold) if hold is not None else None}

@@ -38,6 +38,12 @@ class LaunchHandler:
     def act(self, decision: Decision, now: datetime) -> Mapping[str, Any]:
         """Take the hold, create and release; undo everything where it cannot be."""
         run = self._run(decision)
+        if run.state in (RunState.FAILING, RunState.FAILED):
+            # The process died while it undid this launch: go on undoing.
+            self.undo(run, decision, now, run.reason)
+            raise LaunchRefused(run.reason)
+        if run.state in (RunState.KILLED, RunState.DONE, RunState.GONE):
+            raise LaunchRefused(f"{run.experiment} ({run.id}) has ended already.")
         try:
             return self._launch(run, decision, now)
         except _FINAL as error:

@@ -47,7 +47,6 @@ class Turns:
     blocked: dict[str, str] = field(default_factory=dict)
     on_their_way: dict[str, str] = field(default_factory=dict)
     bought: list[Machine] = field(default_factory=list)
-    attempts: int = 0
     again: bool = False
 
 
@@ -166,9 +165,8 @@ class Buyer:
         return request if answer.granted else None
 
     def _ask(self, purchase: Purchase, turns: Turns, now: datetime) -> tuple[HoldRequest, HoldAnswer]:
-        turns.attempts += 1
         cluster = turns.situation.snapshot.cluster
-        request = hold_request(purchase, cluster, self._out, now, turns.attempts)
+        request = hold_request(purchase, cluster, self._out, self._store.next_attempt())
         return request, self._out.budget.hold(request, now)
 
     def _carry_out(self, hold: HoldRequest, now: datetime) -> Outcome:
@@ -194,6 +192,7 @@ class Buyer:
         offer, group = purchase.offer, purchase.group
         log.info("offer failed", offer=offer.key, run=group.run, error=str(error))
         self.memory = self.memory.note(error, offer, now, self._settings)
+        self._store.save_memory(self.memory)
         notify = self._out.notifier.notify
         if isinstance(error, NoCapacity | QuotaExceeded):
             event = Overflowed(*_whose(group), offer.region, str(error))

@@ -17,10 +17,10 @@ from scaler.values import Machine
 KIND = "end-machines"
 
 
-def end_machines(
+def decide_to_end(
     journal: Journal, machines: tuple[Machine, ...], reason: str, failed: bool, now: datetime
-) -> None:
-    """Decide to end machines of one region (and carry it out as far as it goes now)."""
+) -> Decision:
+    """Record the decision to end machines of one region."""
     first = machines[0]
     ids = [machine.id for machine in machines]
     digest = hashlib.sha256(",".join(ids).encode()).hexdigest()[:16]
@@ -31,13 +31,12 @@ def end_machines(
         "reason": reason,
         "failed": [_told(machine) for machine in machines] if failed else [],
     }
-    decision = journal.decide(
+    return journal.decide(
         NewDecision(
             KIND, f"end:{digest}:{now.isoformat()}", "scaler", first.group.run or first.id, (reason,), payload
         ),
         now,
     )
-    journal.carry_out(decision, now)
 
 
 def _told(machine: Machine) -> dict[str, str]:

@@ -18,12 +18,12 @@ from fleet.ports import Quota
 from scaler.buying import Buyer, Market
 from scaler.capacity import Memory
 from scaler.demand import pending
-from scaler.ending import KIND, EndingHandler, end_machines
+from scaler.ending import KIND, EndingHandler, decide_to_end
 from scaler.events import LaunchesWithoutProgress, PodsUnplaced
 from scaler.observe import MachineWatch, joined
 from scaler.ports import ScalerPorts
 from scaler.settings import ScalerSettings
-from scaler.shrink import Occupied, Step, busy_nodes, decide, overdue
+from scaler.shrink import Occupied, Step, busy_nodes, decide, nodes_of, overdue
 from scaler.store import ScalerStore
 from scaler.values import Group, Limits, Machine, Plan, Situation
 from scaler.why import explain
@@ -102,7 +102,8 @@ class Scaler:
         snapshots = [view.snapshot(now) for view in self._out.views]
         digests = {snapshot.cluster: self._digest(snapshot) for snapshot in snapshots}
         wanted = sum(len(digest.pending) for digest in digests.values())
-        self._buyer.see(frozenset(pod.uid for digest in digests.values() for pod in digest.pending))
+        if all(snapshot.synced and snapshot.stale_since is None for snapshot in snapshots):
+            self._buyer.see(frozenset(pod.uid for digest in digests.values() for pod in digest.pending))
         if not wanted and not self._store.live() and not self._watch.due_for_adoption():
             self._plans.clear()
             return TickReport()
@@ -221,7 +222,8 @@ class Scaler:
             ended += 1
         machines = self._of_cluster(snapshot.cluster)
         plan = self._plans.get(snapshot.cluster, Plan())
-        steps = decide(snapshot, machines, Occupied(digest.busy, plan.used), self._settings, now)
+        occupied = Occupied(digest.busy, plan.used, self._stopped(snapshot, machines, digest.busy, now))
+        steps = decide(snapshot, machines, occupied, self._settings, now)
         self._store.put(steps.changed)
         for step in steps.uncordon:
             self._cordon(snapshot.cluster, step, False, now)
@@ -230,9 +232,24 @@ class Scaler:
         by_region: dict[tuple[str, str], list[Machine]] = {}
         for step in steps.end:
             by_region.setdefault((step.machine.provider, step.machine.region), []).append(step.machine)
+        for unneeded in steps.drop:
+            by_region.setdefault((unneeded.provider, unneeded.region), []).append(unneeded)
         for leaving in by_region.values():
             self._end(tuple(leaving), "idle", False, now)
-        return ended + len(steps.end)
+        return ended + len(steps.end) + len(steps.drop)
+
+    def _stopped(
+        self, snapshot: ClusterSnapshot, machines: tuple[Machine, ...], busy: frozenset[str], now: datetime
+    ) -> frozenset[str]:
+        """Runs with idle machines for which nothing may be bought: paused, killed, cap used up."""
+        nodes = nodes_of(snapshot, machines)
+        groups = {
+            machine.group
+            for machine in machines
+            if machine.group.run and ((node := nodes.get(machine.id)) is None or node.name not in busy)
+        }
+        blocked = self._out.budget.blocked
+        return frozenset(group.run for group in sorted(groups) if blocked(group.scope(snapshot.cluster), now))
 
     def _cordon(self, cluster: str, step: Step, on: bool, now: datetime) -> None:
         ref = Ref(cluster, "v1", "Node", "", step.node.name)
@@ -245,5 +262,7 @@ class Scaler:
         self._store.put([replace(current, cordoned=now if on else None)])
 
     def _end(self, machines: tuple[Machine, ...], reason: str, failed: bool, now: datetime) -> None:
-        self._store.put(replace(machine, ending=now) for machine in machines)
-        end_machines(self._journal, machines, reason, failed, now)
+        with self._store.transaction():
+            self._store.put(replace(machine, ending=now) for machine in machines)
+            decision = decide_to_end(self._journal, machines, reason, failed, now)
+        self._journal.carry_out(decision, now)

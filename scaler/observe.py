@@ -75,10 +75,11 @@ class MachineWatch:
                 changed.append(replace(machine, ended=instance.ended or now))
             elif machine.ending is not None and now - machine.ending > ENDED_WITHIN:
                 changed.append(replace(machine, ending=None))
-        self._store.put(changed)
-        for hold in sorted({machine.hold for machine in changed if machine.ended is not None}):
-            if hold and self._store.hold_is_over(hold):
-                self._out.budget.release(hold, now, "its machines have ended")
+        with self._store.transaction():
+            self._store.put(changed)
+            for hold in sorted({machine.hold for machine in changed if machine.ended is not None}):
+                if hold and self._store.hold_is_over(hold):
+                    self._out.budget.release(hold, now, "its machines have ended")
         ours = {view.name for view in self._out.views}
         self._store.put(
             _adopted(instance, offers)

@@ -35,12 +35,10 @@ class Outcome:
     unanswered: bool = False
 
 
-def hold_request(
-    purchase: Purchase, cluster: str, ports: ScalerPorts, now: datetime, turn: int
-) -> HoldRequest:
+def hold_request(purchase: Purchase, cluster: str, ports: ScalerPorts, attempt: int) -> HoldRequest:
     """The hold for one attempt, with the launch request in its payload. Same arguments, same token."""
     offer, group = purchase.offer, purchase.group
-    name = f"{cluster}/{group.run}/{group.team}/{offer.key}/{purchase.count}/{now.isoformat()}/{turn}"
+    name = f"{cluster}/{group.run}/{group.team}/{offer.key}/{purchase.count}/{attempt}"
     token = f"p-{uuid.uuid5(uuid.NAMESPACE_URL, name).hex}"
     tags = {**group.tags(), L_POOL: offer.pool, L_CLUSTER: cluster, L_HOLD: token}
     if offer.gpu_name:

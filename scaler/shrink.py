@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fleet.model import ClusterSnapshot, Node
 from scaler.settings import ScalerSettings
@@ -31,6 +31,8 @@ class Shrink:
     cordon: tuple[Step, ...] = ()
     uncordon: tuple[Step, ...] = ()
     end: tuple[Step, ...] = ()
+    drop: tuple[Machine, ...] = ()
+    """machines of stopped runs that boot for nobody: they have no node yet, and end at once"""
     changed: tuple[Machine, ...] = ()
     """machines with another `idle_since`"""
 
@@ -56,10 +58,15 @@ def nodes_of(snapshot: ClusterSnapshot, machines: tuple[Machine, ...]) -> dict[s
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """Nodes that must stay: `busy` hold pods, `used` (nodes and machines) will hold pending ones."""
+    """Nodes that must stay: `busy` hold pods, `used` (nodes and machines) will hold pending ones.
+
+    Idle machines of `stopped` runs (nothing may be bought for them) go at once: what they cost past the
+    pause counts against the cap that stopped them.
+    """
 
     busy: frozenset[str]
     used: frozenset[str] = frozenset()
+    stopped: frozenset[str] = frozenset()
 
     def keeps(self, node: Node) -> bool:
         """Whether this node stays."""
@@ -79,33 +86,48 @@ def decide(
     nodes = nodes_of(snapshot, machines)
     steps: dict[str, list[Step]] = {"cordon": [], "uncordon": [], "end": []}
     changed: list[Machine] = []
+    drop: list[Machine] = []
     for machine in machines:
-        if machine.joined is None or machine.ending is not None:
-            continue
         node = nodes.get(machine.id)
+        stopped = machine.group.run in occupied.stopped
+        if machine.ending is not None or (machine.joined is None and not stopped):
+            continue
+        if machine.joined is None:
+            drop += [machine] if node is None and machine.id not in occupied.used else []
+            continue
         kept = node is not None and occupied.keeps(node)
         since = None if kept else machine.idle_since or now
         if since != machine.idle_since:
             changed.append(replace(machine, idle_since=since))
         if node is not None:
-            what = _what(machine, node, since, policy, now)
+            what = _what(machine, node, since, timedelta(0) if stopped else policy.idle_after, now)
             if what:
                 reason = "it is needed again" if kept else "it is idle"
                 steps[what].append(Step(machine, node, reason))
     most = max(1, math.ceil(policy.shrink_fraction * len(nodes)))
     return Shrink(
-        tuple(steps["cordon"][:most]), tuple(steps["uncordon"]), tuple(steps["end"][:most]), tuple(changed)
+        _limited(steps["cordon"], occupied.stopped, most),
+        tuple(steps["uncordon"]),
+        _limited(steps["end"], occupied.stopped, most),
+        tuple(drop),
+        tuple(changed),
     )
 
 
+def _limited(steps: list[Step], stopped: frozenset[str], most: int) -> tuple[Step, ...]:
+    """Everything of stopped runs, and at most so many others."""
+    free = [step for step in steps if step.machine.group.run in stopped]
+    return (*free, *[step for step in steps if step.machine.group.run not in stopped][:most])
+
+
 def _what(
-    machine: Machine, node: Node, idle_since: datetime | None, policy: ScalerSettings, now: datetime
+    machine: Machine, node: Node, idle_since: datetime | None, patience: timedelta, now: datetime
 ) -> str:
     """What to do about one machine; `idle_since` None means that its node stays."""
     if idle_since is None:
         return "uncordon" if machine.cordoned is not None else ""
     if machine.cordoned is None:
-        return "cordon" if now - idle_since >= policy.idle_after else ""
+        return "cordon" if now - idle_since >= patience else ""
     # Only when the view shows our cordon does it show every pod that came before it.
     return "end" if node.unschedulable and machine.cordoned < now else ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -38,6 +39,8 @@ def create_machines(db: SqliteUtils) -> None:
         "reason TEXT NOT NULL) STRICT"
     )
     db.execute("CREATE TABLE scaler_attempts (class TEXT PRIMARY KEY, pods TEXT NOT NULL) STRICT")
+    db.execute("CREATE TABLE scaler_sequence (last INTEGER NOT NULL) STRICT")
+    db.execute("INSERT INTO scaler_sequence VALUES (0)")
 
 
 class ScalerStore:
@@ -75,6 +78,16 @@ class ScalerStore:
                 self._live[row["id"]] = _machine(row)
             else:
                 self._live.pop(row["id"], None)
+
+    def next_attempt(self) -> int:
+        """A number that was never given out before: every attempt to buy has its own token."""
+        with self._db.transaction() as connection:
+            connection.execute("UPDATE scaler_sequence SET last = last + 1")
+            return int(connection.execute("SELECT last FROM scaler_sequence").fetchone()[0])
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Several writes (also those of ports on the same database) as one."""
+        return self._db.transaction()
 
     def hold_is_over(self, hold: str) -> bool:
         """Whether every machine of a purchase has ended."""

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from scaler.events import (
-    MachineFailed,
-)
-from tests.builders import offer, resources
-from tests.scaler.fakes import REGIONS, House, waiting
+from fleet.model import L_RUN
+from scaler.events import MachineFailed
+from tests.builders import offer, pod, resources
+from tests.scaler.fakes import LABELS, REGIONS, House, waiting
 
 
 def test_a_pod_that_lands_between_cordon_and_end_keeps_its_node_row_28():
@@ -113,3 +112,43 @@ def test_gpus_that_never_appear_end_the_machine_row_10():
     house.tick()
     assert [m.region for m in house.machines.live()] == ["us-east-1"]
     assert house.notifier.of(MachineFailed)[0].reason == "its GPUs did not appear in time"
+
+
+def test_idle_machines_of_a_stopped_run_go_at_once_and_all_together():
+    """What they cost past the pause counts against the cap: no idle time, no share a tick; boots are cut short."""
+    house = House()
+    pods = waiting(30)
+    house.view.put(*pods)
+    house.tick()
+    house.join()
+    house.tick()
+    for place, one in enumerate(pods):
+        house.bind(one, f"node-i-{place + 1:04d}")
+    house.view.put(pod("late", cpu="3", unschedulable=True, labels=LABELS))
+    house.tick()
+    assert len(house.machines.live()) == 31
+    house.budget.stopped["r1"] = "The run r1 is paused"
+    house.view.pods = {}
+    house.tick()
+    assert len(house.machines.live()) == 30, "the one that boots is dropped, the others are cordoned"
+    assert len(house.nodes.patched) == 30
+    house.tick()
+    assert house.machines.live() == []
+
+
+def test_a_stopped_runs_machine_that_another_run_uses_stays():
+    """Bystanders are safe."""
+    house = House()
+    (one,) = waiting(1)
+    house.view.put(one)
+    house.tick()
+    house.join()
+    house.tick()
+    other = pod("other", cpu="1", labels=LABELS | {L_RUN: "r2"})
+    house.view.drop(one)
+    house.bind(other, "node-i-0001")
+    house.budget.stopped["r1"] = "The run r1 is paused"
+    for _ in range(3):
+        house.tick(minutes=5)
+    assert len(house.machines.live()) == 1
+    assert house.nodes.patched == []
