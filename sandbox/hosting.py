@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ class Host:
         self._thread = threading.Thread(target=self._main, name="sandbox", daemon=True)
         self._runners: list[web.AppRunner] = []
         self._tasks: list[asyncio.Task[Any]] = []
+        self._failure: BaseException | None = None
         self._thread.start()
 
     def _main(self) -> None:
@@ -33,6 +35,10 @@ class Host:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result (real seconds)."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout)
+
+    def later(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine on the loop; its future is waited on with timeouts of the caller's own."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a plain function on the loop and return its result."""
@@ -59,9 +65,20 @@ class Host:
         """Start a background task on the loop; it is cancelled at `close`."""
 
         async def start() -> None:
-            self._tasks.append(asyncio.ensure_future(work()))
+            task = asyncio.ensure_future(work())
+            task.add_done_callback(self._ended)
+            self._tasks.append(task)
 
         self.run(start(), timeout=30)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+
+    def check(self) -> None:
+        """Raise what ended a background task, where one has ended by an error."""
+        if self._failure is not None:
+            raise RuntimeError("a background task of the sandbox has failed") from self._failure
 
     def close(self) -> None:
         """Stop serving, end the tasks and the thread."""

@@ -1,0 +1,117 @@
+"""`replay` plays what the documentation shows, with the production process, and says what failed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.__main__ import cli
+from config.source import parse_yaml, validate
+from fleet.errors import BadInput
+from rehearsal.format import Scenario, load_scenario
+from rehearsal.product import only_this_machine
+from rehearsal.runner import play
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTED = re.search(
+    r"```yaml\n(name: one-cap\n.*?)```", (ROOT / "docs/scenarios.md").read_text(), re.DOTALL
+)
+
+
+def documented() -> str:
+    """The small scenario of docs/scenarios.md."""
+    assert DOCUMENTED is not None
+    return DOCUMENTED[1]
+
+
+def test_the_documented_scenario_passes(tmp_path):
+    """A launch over the chat, a machine bought, a cap of one dollar: paused before it is spent."""
+    outcome = play(validate(parse_yaml(documented(), "one-cap.yaml"), Scenario), tmp_path / "play")
+
+    assert [check for check in outcome.checks if not check.held] == []
+    assert len(outcome.checks) == 7
+
+
+def test_a_cap_that_is_larger_moves_the_figures(tmp_path):
+    """The same world with ten dollars: nothing is paused, so the documented expectation fails, with the figure."""
+    text = documented().replace("max_cost: 1}", "max_cost: 10}")
+    outcome = play(validate(parse_yaml(text, "one-cap.yaml"), Scenario), tmp_path / "play")
+    failed = {check.name: check.detail for check in outcome.checks if not check.held}
+
+    assert failed["at 6 h: work experiment hello, is paused"] == "it is running"
+    assert failed["at 6 h: spend experiment hello, at_most $1.00"].startswith("spent 1.1")
+
+
+def test_the_same_seed_gives_the_same_decisions_and_ledger(tmp_path):
+    """Two plays of one scenario: the same decisions at the same times, the same lines."""
+    rows = []
+    for name in ("first", "second"):
+        play(
+            validate(parse_yaml(documented(), "one-cap.yaml"), Scenario),
+            tmp_path / name,
+            keep=lambda run: rows.append(dump(run)),
+        )
+
+    assert rows[0] == rows[1]
+    assert len(rows[0]["lines"]) > 3
+
+
+def dump(run) -> dict:
+    """Decisions and lines as rows."""
+    database = run.read()._database
+    return {
+        "decisions": database.rows(
+            "SELECT kind, key, actor, reasons, decided_at, state FROM decisions ORDER BY rowid"
+        ),
+        "lines": database.rows("SELECT * FROM lines ORDER BY id"),
+        "holds": database.rows("SELECT * FROM holds ORDER BY id"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("lasts: 6h", "lasts: 1h"), "something is at 6 h, after the scenario's end (1 h)"),
+        (
+            ("slash: {by: Ada", "slahs: {by: Ada"),
+            "s.yaml:26: steps.0.slahs is not a setting that exists. Did you mean 'slash'?",
+        ),
+        (('price: "0.192"', "prize: 1"), "is not a setting that exists. Did you mean 'price'?"),
+        (("is: running", "is: happy"), "Input should be 'running'"),
+        (
+            ("{at: 10m, work: {experiment: hello, is: running}}", "{at: 10m}"),
+            "a expectation has at: and exactly one of",
+        ),
+    ],
+)
+def test_a_mistake_in_a_scenario_is_one_sentence(tmp_path, change, sentence):
+    """What, where and what instead, before anything is started."""
+    path = tmp_path / "s.yaml"
+    path.write_text(documented().replace(*change))
+    with pytest.raises(BadInput) as caught:
+        load_scenario(path)
+
+    assert sentence in str(caught.value)
+
+
+def test_the_command_prints_json_and_exits_1_where_something_failed(tmp_path, capsys):
+    """`replay --output json`: figures as exact decimals, `passed` false, exit code 1."""
+    path = tmp_path / "s.yaml"
+    path.write_text(documented().replace("at_most: 1}", 'at_most: "0.50"}'))
+    code = cli()(["replay", str(path), "--output", "json"], standalone_mode=False)
+    printed = json.loads(capsys.readouterr().out)
+
+    assert code == 1
+    assert printed["passed"] is False
+    assert re.fullmatch(r"0\.98\d{4}", printed["spent"]["hello"])
+
+
+def test_other_addresses_than_this_machines_are_refused():
+    """A scenario never talks to a real cloud, cluster or Slack."""
+    with pytest.raises(
+        BadInput, match="QM_SLACK_URL points at https://slack.com/api/, which is not this machine"
+    ):
+        only_this_machine({"QM_SLACK_URL": "https://slack.com/api/"})
