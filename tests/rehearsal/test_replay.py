@@ -111,7 +111,5 @@ def test_the_command_prints_json_and_exits_1_where_something_failed(tmp_path, ca
 
 def test_other_addresses_than_this_machines_are_refused():
     """A scenario never talks to a real cloud, cluster or Slack."""
-    with pytest.raises(
-        BadInput, match="QM_SLACK_URL points at https://slack.com/api/, which is not this machine"
-    ):
+    with pytest.raises(BadInput, match="QM_SLACK_URL points at .* not this machine"):
         only_this_machine({"QM_SLACK_URL": "https://slack.com/api/"})
