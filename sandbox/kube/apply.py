@@ -121,7 +121,7 @@ def apply(live: Object, config: Object, manager: Manager, *, force: bool) -> tup
         raise _conflict(conflicts, live["apiVersion"])
     owners = {other: paths - frozenset(conflicts.get(other, ())) for other, paths in owners.items()}
     kept = applied.union(*owners.values())
-    for path in sorted(last - kept, key=len, reverse=True):
+    for path in sorted(last - kept, key=len):  # an item before what is in it, which names it
         if not any(other[: len(path)] == path for other in kept):
             _remove(merged, path)
     owners[manager] = applied
