@@ -16,8 +16,8 @@ from guard.meter import CORRECTION, UNJOINED, Line
 
 COMPUTE = "Elastic Compute Cloud"
 """part of the name of the service that machines are billed under"""
-UNBILLED = ("onprem",)
-"""providers that send no bill"""
+BILLED = ("aws",)
+"""providers that send a bill; other machines are metered at configured rates, and nobody bills them"""
 
 
 def is_compute(service: str) -> bool:
@@ -27,7 +27,7 @@ def is_compute(service: str) -> bool:
 
 def compare(day: str, billed: Sequence[BilledDay], lines: Iterable[Line]) -> BillComparison:
     """The bill's lines of a day beside the ledger's."""
-    ours = [line for line in lines if line.account.provider not in UNBILLED]
+    ours = [line for line in lines if line.account.provider in BILLED]
     compute = [entry for entry in billed if is_compute(entry.service)]
     by_region: dict[str, list[int]] = {}
     for entry in compute:

@@ -22,20 +22,20 @@ class GuardSettings(Strict):
     """from the decision to pause to the end of the machines' cost, beside the pods' own grace"""
     thresholds: tuple[int, ...] = (50, 80)
     """percent of a cap spent at which people are told"""
-    alert_at_committed: int = Field(90, ge=1, le=100)
+    alert_at_committed: int = Field(default=90, ge=1, le=100)
     """percent of a cap committed (spent + held) at which people are told"""
-    clear_below: int = Field(5, ge=0, le=50)
+    clear_below: int = Field(default=5, ge=0, le=50)
     """an alert clears this many points below its threshold"""
-    blast_belt: int = Field(3, ge=1)
+    blast_belt: int = Field(default=3, ge=1)
     """a shared cap that would pause more runs than this asks first; unanswered, it pauses"""
-    resume_below: int = Field(95, ge=1, le=100)
+    resume_below: int = Field(default=95, ge=1, le=100)
     """percent of a cap that a resumed run's commitment must stay within"""
-    repause_limit: int = Field(3, ge=0)
+    repause_limit: int = Field(default=3, ge=0)
     """how often a run that somebody un-paused by hand is paused again"""
     approval_expires: Duration = timedelta(hours=24)
     self_approval: Dollars = Money.usd(50)
     """what an owner may approve for their own work, once a window"""
-    approval_step: int = Field(25, ge=1, le=1000)
+    approval_step: int = Field(default=25, ge=1, le=1000)
     """percent of the cap that the Approve button proposes"""
     heartbeat_limit: Duration = timedelta(minutes=5)
     """nothing is bought where the guard's last tick is older"""
@@ -49,7 +49,7 @@ class GuardSettings(Strict):
     """a machine of ours that has not joined after this long is reported"""
     bill_every: Duration = timedelta(hours=6)
     """how often the bill is read"""
-    bill_drift_percent: int = Field(10, ge=1)
+    bill_drift_percent: int = Field(default=10, ge=1)
     digest_at: TimeOfDay = time(9, 0)
     digest_zone: Zone = ZoneInfo("UTC")
 

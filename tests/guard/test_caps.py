@@ -31,6 +31,14 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
+def edges(window: Window, zone: str, moment: datetime) -> tuple[datetime, datetime]:
+    """The window as two times; `total` has none."""
+    start, end = window_at(window, zone, moment)
+    assert start is not None
+    assert end is not None
+    return start, end
+
+
 def cap(name: str = "c", kind: str = "team", value: str = "vision", limit: str = "1000", **more) -> Cap:
     """A cap."""
     return Cap(name=name, scope_kind=ScopeKind(kind), scope_value=value, limit=Money.usd(limit), **more)
@@ -51,7 +59,7 @@ def cap(name: str = "c", kind: str = "team", value: str = "vision", limit: str =
 )
 def test_windows_have_the_hours_of_their_zone(window, zone, moment, hours):
     """8 March 2026 in New York has 23 hours, November in Los Angeles 721 (facts §6.1)."""
-    start, end = window_at(window, zone, at(moment))
+    start, end = edges(window, zone, at(moment))
     assert end - start == timedelta(hours=hours)
     assert start <= at(moment) < end
 
@@ -59,7 +67,7 @@ def test_windows_have_the_hours_of_their_zone(window, zone, moment, hours):
 def test_window_edges_are_half_open():
     """Midnight in Los Angeles belongs to the new day; a microsecond earlier to the old one."""
     edge = at("2026-11-07T08:00")
-    before = window_at(Window.DAY, LA, edge - timedelta(microseconds=1))
+    before = edges(Window.DAY, LA, edge - timedelta(microseconds=1))
     assert before[1] == edge == window_at(Window.DAY, LA, edge)[0]
 
 
@@ -76,7 +84,7 @@ def test_total_has_no_window():
 
 def test_midnight_that_does_not_exist_is_the_moment_of_the_jump():
     """In Beirut on 29 March 2026 the clock goes from 24:00 straight to 01:00."""
-    start, end = window_at(Window.DAY, "Asia/Beirut", at("2026-03-29T12:00"))
+    start, end = edges(Window.DAY, "Asia/Beirut", at("2026-03-29T12:00"))
     assert start == at("2026-03-28T22:00")
     assert end - start == timedelta(hours=23)
 
@@ -88,7 +96,7 @@ def test_midnight_that_does_not_exist_is_the_moment_of_the_jump():
 def test_windows_adjoin(moment, zone):
     """Wherever a window ends, the next one starts, and every moment lies in exactly its own."""
     for window in (Window.DAY, Window.WEEK, Window.MONTH):
-        start, end = window_at(window, zone, moment)
+        start, end = edges(window, zone, moment)
         assert start <= moment < end
         assert window_at(window, zone, end)[0] == end
         assert window_at(window, zone, end - timedelta(microseconds=1))[0] == start

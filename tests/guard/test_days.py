@@ -30,7 +30,8 @@ class Day:
         self.random = random.Random(seed)
         self.lab = Lab()
         self.lab.tick()
-        self.machines: dict[str, list[datetime | None]] = {}
+        self.began: dict[str, datetime] = {}
+        self.ended: dict[str, datetime] = {}
         self.owner: dict[str, str] = {}
         self.pods: dict[str, Pod] = {}
 
@@ -42,13 +43,13 @@ class Day:
         """A minute passes, and something happens in it."""
         self.lab.now += timedelta(minutes=1)
         chance = self.random.random()
-        alive = [name for name, (_, end) in self.machines.items() if end is None]
+        alive = [name for name in self.began if name not in self.ended]
         if chance < 0.08 and len(alive) < 4:
-            name = f"m{len(self.machines)}"
+            name = f"m{len(self.began)}"
             began = self.moment()
             self.owner[name] = self.random.choice(RUNS)
             self.lab.machine(name, self.owner[name], at=began)
-            self.machines[name] = [began, None]
+            self.began[name] = began
         elif chance < 0.35 and alive:
             self._bind(self.random.choice(alive))
         elif chance < 0.55:
@@ -92,7 +93,7 @@ class Day:
 
     def _end(self, machine: str) -> None:
         ended = self.lab.now
-        self.machines[machine][1] = ended
+        self.ended[machine] = ended
         self.lab.machines.end(f"i-{machine}", ended)
         gone = [p.name for p in self.pods.values() if p.node == machine]
         for name in gone:
@@ -105,11 +106,12 @@ def integrate(day: Day) -> dict[str, Fraction]:
     """What every pod has cost, second by second, in exact fractions of a micro-dollar."""
     now = day.lab.now
     sums: dict[str, Fraction] = defaultdict(Fraction)
-    for machine, (began, end) in day.machines.items():
+    for machine, began in day.began.items():
+        end = day.ended.get(machine, now)
         mine = [p for p in day.pods.values() if p.node == machine]
         second = began
-        while second < (end or now):
-            on = [p for p in mine if p.scheduled <= second < (p.finished or now)]
+        while second < end:
+            on = [p for p in mine if p.scheduled and p.scheduled <= second < (p.finished or now)]
             shares = [
                 max(
                     Fraction(p.requests.millicores, 8000),
@@ -122,7 +124,7 @@ def integrate(day: Day) -> dict[str, Fraction]:
             for one, share in zip(on, shares, strict=True):
                 sums[one.uid] += share / scale * PRICE / 3600
             second += timedelta(seconds=1)
-        sums["machines"] += Fraction(PRICE * int(((end or now) - began).total_seconds()), 3600)
+        sums["machines"] += Fraction(PRICE * int((end - began).total_seconds()), 3600)
     return sums
 
 
@@ -148,7 +150,7 @@ def test_random_hours_agree_with_a_second_by_second_integrator(seed):
     runs = {run: day.lab.guard.run_costs(run, at).spent for run in RUNS}
     rows = {row.key: row.amount for row in day.lab.guard.costs(by="run", since=None, until=at)}
     for run, spent in runs.items():
-        assert abs(spent.micros - rows.get(run, Money(0)).micros) <= len(day.pods) + len(day.machines)
+        assert abs(spent.micros - rows.get(run, Money(0)).micros) <= len(day.pods) + len(day.began)
 
 
 def test_quiet_tick_is_cheap():

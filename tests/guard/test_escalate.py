@@ -68,6 +68,7 @@ def test_ladder_of_a_dollar_a_minute(spent, expected):
 def test_jumped_thresholds_are_one_message_with_the_highest():
     """From 0 to 85 % in one tick: one Tell, 80, both recorded."""
     (told,) = decide(view("850", runner(burn_="1")), SETTINGS, T0)
+    assert isinstance(told, Tell)
     assert (told.threshold, told.passed, told.silent) == ("80", ("50", "80"), False)
 
 
