@@ -56,6 +56,7 @@ class AwsMachines:
         self._joins = dict(joins)
         self._clock = clock
         self._recent: dict[str, tuple[Instance, datetime]] = {}
+        self._refused: dict[str, datetime] = {}
         self._last: dict[str, tuple[Instance, ...]] = {}
         self._problems: dict[str, str] = {}
 
@@ -68,17 +69,18 @@ class AwsMachines:
         """Buy between `minimum` and `count` machines; raises a typed error where nothing was bought.
 
         The same token again returns the first result. Where our settings have changed since then, AWS
-        refuses the token: then what carries its tag is the result, and Conflict is raised where nothing does.
+        refuses the token: then what carries its tag is the result. Where nothing does yet, Unavailable is
+        raised for as long as a launch may not be listed (ask again), then Conflict (it is gone for good).
         """
         parameters = self._parameters(request)
         place = f"RunInstances of {request.instance_type} in {request.zone}"
         try:
             with translated(place):
                 answer = self._clients.ec2(request.region).run_instances(**parameters)
-        except Conflict:
+        except Conflict as error:
             instances = self._bought_with(request)
             if not instances:
-                raise
+                raise self._used(request.token, error) from error
         else:
             instances = tuple(instance(found, request.region) for found in answer["Instances"])
         now = self._clock.now()
@@ -91,6 +93,13 @@ class AwsMachines:
             else None
         )
         return LaunchResult(instances, shortfall)
+
+    def _used(self, token: str, error: Conflict) -> Conflict | Unavailable:
+        """A token that bought something which is not listed: not yet, or not any more."""
+        now = self._clock.now()
+        if now - self._refused.setdefault(token, now) <= LAG:
+            return Unavailable(f"{error} What it bought is not listed yet.", code=error.code)
+        return error
 
     def describe(self) -> tuple[Instance, ...]:
         """All machines with our clusters' tags, and those just bought that are not listed yet.

@@ -9,7 +9,6 @@ import pytest
 
 from fleet.errors import (
     BadInput,
-    Conflict,
     NoCapacity,
     NotOffered,
     QuotaExceeded,
@@ -119,11 +118,14 @@ def test_a_token_for_something_else_is_what_it_bought_or_a_conflict(provider):
     assert bought(provider) == 2
 
 
-def test_a_used_token_whose_machines_are_not_listed_is_a_conflict(provider):
-    """Right after the purchase they may not be listed yet: Conflict, to be tried again, never a second purchase."""
+def test_a_used_token_whose_machines_are_not_listed_yet(provider):
+    """Right after the purchase it has to be asked again; then what it bought is found, never bought a second time."""
     provider.machines.launch(request(2))
-    with pytest.raises(Conflict):
-        provider.again().launch(request(2, instance_type="p5.48xlarge"))
+    port, other = provider.again(), request(2, instance_type="p5.48xlarge")
+    with pytest.raises(Unavailable):
+        port.launch(other)
+    provider.pass_(seconds=30)
+    assert len(port.launch(other).instances) == 2
     assert bought(provider) == 2
 
 
