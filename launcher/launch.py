@@ -15,7 +15,7 @@ from fleet.model import L_RUN, ClusterSnapshot, Decision, Job, Ref
 from fleet.ports import WorkState
 from launcher.finish import FinishHandler, judge
 from launcher.manifests import Rendered, render, spec_hash, spec_json
-from launcher.names import RunIdentity, job_name, run_id
+from launcher.names import job_name, run_id
 from launcher.ports import LauncherPorts, Order, Prepared, hold_to_json
 from launcher.runs import Run, RunState, RunStore
 from launcher.scaling import ScaleHandler, ScalePlan, plan_scale
@@ -170,18 +170,6 @@ class Launcher:
     def rendered(self, run: Run) -> Rendered:
         """The run's objects, as they are or will be created. Raises BadInput."""
         return render(run.parsed(), run.identity, self._settings)
-
-    def preview(self, order: Order) -> Rendered:
-        """What an experiment would create, for `plan`: no run id is given out."""
-        identity = RunIdentity(
-            run_id(order.request),
-            order.namespace or self._settings.namespace,
-            order.cluster,
-            order.person.id,
-            order.person.name,
-            order.person.team,
-        )
-        return render(order.experiment, identity, self._settings)
 
     def _free_id(self, request: str) -> str:
         for attempt in range(MAX_COLLISIONS):

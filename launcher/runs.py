@@ -142,13 +142,6 @@ class RunStore:
                     "UPDATE runs SET ended = coalesce(ended, ?) WHERE id = ?", (rfc3339(now), run_id)
                 )
 
-    def set_thread(self, run_id: str, channel: str, thread: str) -> None:
-        """Where people talk about this run."""
-        with self._db.transaction() as connection:
-            connection.execute(
-                "UPDATE runs SET channel = ?, thread = ? WHERE id = ?", (channel, thread, run_id)
-            )
-
     def get(self, run_id: str) -> Run | None:
         """The run with this id."""
         return self._one("SELECT * FROM runs WHERE id = ?", run_id)

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from config.source import suggestion
-from fleet.errors import BadInput, NotFound, Refused
-from fleet.journal import Verdict
+from fleet.errors import BadInput, NotFound, OutsideError, Refused
+from fleet.journal import MAX_ATTEMPTS, Verdict
 from fleet.model import Decision, Pod, Ref
 from fleet.ports import Objects
 from launcher.events import Scaled
@@ -137,15 +137,22 @@ class ScaleHandler:
         try:
             objects.merge_patch(_job_ref(run, decision), {"spec": dict(decision.payload["patch"])})
         except (Refused, NotFound, BadInput) as error:
-            if plain is not None:
-                self._out.budget.release(plain["id"], now, f"scale failed: {error}")
+            self._give_back(decision, now, str(error))
             raise LaunchRefused(str(error)) from error
+        except OutsideError as error:
+            if decision.attempts + 1 >= MAX_ATTEMPTS:
+                self._give_back(decision, now, str(error))
+            raise
         return {"patch": decision.payload["patch"]}
 
     def verify(self, decision: Decision, now: datetime) -> Verdict:
         """The Job has the size that was asked for, or another that somebody asked for since."""
         run, objects = self._target(decision)
-        objects.get(_job_ref(run, decision))
+        try:
+            objects.get(_job_ref(run, decision))
+        except NotFound as error:
+            self._give_back(decision, now, str(error))
+            return Verdict.FAILED
         plain = decision.payload.get("hold")
         if plain is not None:
             self._out.budget.settle(plain["id"], now, result=dict(decision.result))
@@ -167,6 +174,11 @@ class ScaleHandler:
             payload["warning"],
         )
         self._out.notifier.notify(event, key=f"{decision.id}:scaled", now=now)
+
+    def _give_back(self, decision: Decision, now: datetime, reason: str) -> None:
+        plain = decision.payload.get("hold")
+        if plain is not None:
+            self._out.budget.release(plain["id"], now, f"scale failed: {reason}")
 
     def _target(self, decision: Decision) -> tuple[Run, Objects]:
         run = self._runs.get(decision.payload["run"])

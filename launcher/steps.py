@@ -82,7 +82,11 @@ class LaunchHandler:
         run = self._run(decision)
         rendered = render(run.parsed(), run.identity, self._settings)
         for manifest in _jobs(rendered):
-            found = self._out.objects[run.cluster].get(_ref(run.cluster, manifest))
+            try:
+                found = self._out.objects[run.cluster].get(_ref(run.cluster, manifest))
+            except NotFound as error:
+                self.undo(run, decision, now, f"somebody deleted it while it started: {error}")
+                return Verdict.FAILED
             if found["spec"].get("suspend") and not _paused(found):
                 return Verdict.NOT_YET
         self._runs.move(run.id, RunState.RUNNING, now)

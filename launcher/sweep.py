@@ -133,7 +133,7 @@ def script(command: Command, trial: Trial) -> str:
     values = dict(trial.values)
     if isinstance(command, str):
         quoted = {name: shlex.quote(value) for name, value in values.items()}
-        return _filled(command, quoted) + "\n"
+        return f"set -e\n{_filled(command, quoted)}\n"
     return "exec " + " ".join(shlex.quote(_filled(part, values)) for part in command) + "\n"
 
 

@@ -51,7 +51,8 @@ class ZoneBook:
         pod = cls.sample
         if not constrained(pod):
             return None
-        zones = tuple(dict.fromkeys(open_zones))
+        # A node without the zone label is in no zone: constraints about zones never hold there.
+        zones = tuple(dict.fromkeys(filter(None, open_zones)))
         found = dict.fromkeys(zones, UNLIMITED)
         for term in pod.placement.pod_affinity:
             if term.topology_key == L_ZONE:

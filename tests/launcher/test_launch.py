@@ -299,3 +299,48 @@ def test_a_run_is_not_over_while_a_job_that_somebody_put_under_it_runs(house):
     ended = replace(theirs, conditions=frozenset({"Complete"}))
     house.launcher.tick([replace(done, jobs={**done.jobs, theirs.uid: ended})], T0)
     assert house.objects.names("Service") == []
+
+
+def test_a_launch_that_is_deleted_under_our_hands_fails_and_leaves_nothing(house):
+    """Somebody deletes a Job between its release and our look."""
+    run = house.propose()
+    name = f"dota-{run.id}-worker"
+    house.objects.lose_answer("patch", name, Unavailable("connection lost"))
+    house.start(run)
+    del house.objects.stored["Job", "research", name]
+    house.objects.fail("apply", name, Refused("quota"))
+    house.journal.advance(T0)
+    assert house.state(run) is RunState.FAILED
+    assert house.objects.stored == {}
+
+
+def test_a_process_that_died_while_it_undid_a_launch_goes_on_undoing(house):
+    """It does not start the launch again."""
+    run = house.propose()
+    house.objects.fail("apply", f"dota-{run.id}-worker", Unavailable("down"))
+    house.start(run)
+    house.launcher.runs.move(run.id, RunState.FAILING, T0, "quota")
+    house.restart()
+    house.journal.advance(T0)
+    assert house.state(run) is RunState.FAILED
+    assert house.objects.stored == {}
+
+
+def test_a_withdrawn_proposal_cannot_be_started(house):
+    """Its prices are old."""
+    run = house.propose()
+    house.launcher.withdraw(run.id, T0)
+    with pytest.raises(BadInput, match="withdrawn"):
+        house.start(run)
+
+
+def test_a_scale_of_a_job_that_vanished_gives_its_hold_back(house):
+    """Nothing stays held for nothing."""
+    run = house.propose()
+    house.start(run)
+    plan = house.launcher.plan_scale(run.id, "worker", 8)
+    del house.objects.stored["Job", "research", f"dota-{run.id}-worker"]
+    hold = HoldRequest("scale-1", HoldKind.SCALE, Scope(run=run.id), Money.usd(50), Money.usd(2), "scale")
+    decision = house.launcher.scale(plan, hold=hold, request="s1", actor="U1", now=T0)
+    assert decision.state == "failed"
+    assert "scale-1" in house.budget.released

@@ -137,3 +137,11 @@ def test_an_odd_node_does_not_stop_planning_row_31():
     """Row 31: nodes with a GPU label and no GPUs are just nodes without GPUs."""
     odd = [node(f"odd{n}", cpu="1", labels={"nvidia.com/gpu.present": "true"}) for n in range(4)]
     assert types(plan([*odd, waiting("p", "2")], [sold()])) == {"m5.xlarge": 1}
+
+
+def test_a_node_without_a_zone_is_no_zone_to_be_together_in():
+    """On-premises nodes often carry no zone label: the first pod of a group must not be pinned there."""
+    together = Placement(pod_affinity=(PodAffinity(L_ZONE, (Expression("app", "In", ("a",)),), anti=False),))
+    result = plan([node("rack", cpu="1"), *apps(8, together)], [sold(zone=ZONES[1])])
+    assert bought(result) == {("m5.xlarge", ZONES[1]): 2}
+    assert result.unplaced == ()
