@@ -65,6 +65,7 @@ class FollowingClock:
         self._settled = settled
         self._http = urllib3.PoolManager(maxsize=4, retries=False)
         self._nudged = threading.Event()
+        self._waiting = False
         self._base: tuple[datetime, float, float] = (datetime.min.replace(tzinfo=UTC), 0.0, 0.0)
         self._read()
 
@@ -83,7 +84,11 @@ class FollowingClock:
         if self._base[1]:
             return self._wait_scaled(moment, wake)
         body = {"participant": self._participant, "until": rfc3339(moment), **self._progress()}
-        answer = self._call("POST", "/world/wait", body)
+        self._waiting = True
+        try:
+            answer = self._call("POST", "/world/wait", body)
+        finally:
+            self._waiting = False
         versions = {str(k): int(v) for k, v in answer.get("versions", {}).items()}
         deadline = time.monotonic() + 30
         while not self._settled(versions):
@@ -94,8 +99,10 @@ class FollowingClock:
         return self.now()
 
     def nudge(self) -> None:
-        """End the next wait at once (a wait under way is ended by the world, which saw the cause)."""
+        """End a wait, this one or the next: there is something to do that the world knows nothing of."""
         self._nudged.set()
+        if self._waiting and not self._base[1]:
+            self._call("POST", "/world/nudge", {"participant": self._participant})
 
     def _wait_scaled(self, moment: datetime, wake: Callable[[], bool]) -> datetime:
         while not wake():

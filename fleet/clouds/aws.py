@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.config import Config
 
+from fleet.clouds.aws_errors import translated
+
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
 PRICING_REGION = "us-east-1"
@@ -25,6 +27,7 @@ class AwsClients:
 
     `endpoint` replaces AWS' own addresses for every service. Without keys the SDK's own chain is used
     (environment, shared files, instance profile): who starts the process decides what is in it.
+    Raises Refused where that configuration cannot be used.
     """
 
     def __init__(
@@ -42,7 +45,8 @@ class AwsClients:
             "aws_secret_access_key": secret_key,
             "aws_session_token": session_token,
         }
-        self._session = boto3.Session(**{name: value for name, value in keys.items() if value})
+        with translated("The AWS configuration"):
+            self._session = boto3.Session(**{name: value for name, value in keys.items() if value})
         self._config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
@@ -69,7 +73,8 @@ class AwsClients:
         key = (service, region)
         with self._lock:
             if key not in self._made:
-                self._made[key] = self._session.client(
-                    service, region_name=region, endpoint_url=self.endpoint, config=self._config
-                )
+                with translated(f"The AWS client for {service} in {region}"):
+                    self._made[key] = self._session.client(
+                        service, region_name=region, endpoint_url=self.endpoint, config=self._config
+                    )
             return self._made[key]
