@@ -104,10 +104,10 @@ class Scaler:
         wanted = sum(len(digest.pending) for digest in digests.values())
         if all(snapshot.synced and snapshot.stale_since is None for snapshot in snapshots):
             self._buyer.see(frozenset(pod.uid for digest in digests.values() for pod in digest.pending))
-        if not wanted and not self._store.live() and not self._watch.due_for_adoption():
+        if not wanted and not self._store.live() and self._watch.complete:
             self._plans.clear()
             return TickReport()
-        self._watch.look(self._offers_if_adopting(now), now)
+        self._watch.look(lambda: self._all_offers(now), now)
         bought = ended = 0
         for snapshot in snapshots:
             if not snapshot.synced or snapshot.stale_since is not None:
@@ -134,9 +134,7 @@ class Scaler:
         self._digests[snapshot.cluster] = found
         return found
 
-    def _offers_if_adopting(self, now: datetime) -> tuple[Offer, ...]:
-        if not self._watch.due_for_adoption():
-            return ()
+    def _all_offers(self, now: datetime) -> tuple[Offer, ...]:
         return tuple(offer for view in self._out.views for offer in self.offers(view.name, now))
 
     def _pools(self, cluster: str) -> tuple[Pool, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -32,37 +32,46 @@ class MachineWatch:
         self._settings = settings
         self._out = outside
         self._last: datetime | None = None
+        self._complete = False
 
-    def look(self, offers: Sequence[Offer], now: datetime) -> None:
-        """Ask the providers where it is due: note what has ended, adopt what we do not know."""
+    def look(self, offers: Callable[[], Sequence[Offer]], now: datetime) -> None:
+        """Ask the providers where it is due: note what has ended, adopt what we do not know.
+
+        `offers` is asked only where there is something to adopt.
+        """
         if not self._due(now):
             return
         self._last = now
+        complete = True
         for provider, machines in self._out.machines.items():
             try:
                 listed = machines.describe()
             except OutsideError as error:
                 # Nothing may be concluded from a list that is not there.
                 log.warning("machines not listed", provider=provider, error=str(error))
+                complete = False
                 continue
-            self._compare(provider, listed, offers, now)
+            self._compare(provider, listed, now)
+            self._adopt(listed, offers)
+        self._complete = self._complete or complete
 
-    def due_for_adoption(self) -> bool:
-        """The first look after a start: it may find machines that the database does not know."""
-        return self._last is None
+    @property
+    def complete(self) -> bool:
+        """Every provider has been listed since the start: no machine of ours is unknown."""
+        return self._complete
 
     def _due(self, now: datetime) -> bool:
         if self._last is None:
             return True
         live = self._store.live()
-        if not live:
+        if not live and self._complete:
             return False
-        moving = any(machine.ending is not None or machine.joined is None for machine in live)
+        moving = not self._complete or any(
+            machine.ending is not None or machine.joined is None for machine in live
+        )
         return now - self._last >= (self._settings.tick if moving else self._settings.describe_every)
 
-    def _compare(
-        self, provider: str, listed: Sequence[Instance], offers: Sequence[Offer], now: datetime
-    ) -> None:
+    def _compare(self, provider: str, listed: Sequence[Instance], now: datetime) -> None:
         by_id = {instance.id: instance for instance in listed}
         changed: list[Machine] = []
         for machine in self._store.live():
@@ -80,15 +89,20 @@ class MachineWatch:
             for hold in sorted({machine.hold for machine in changed if machine.ended is not None}):
                 if hold and self._store.hold_is_over(hold):
                     self._out.budget.release(hold, now, "its machines have ended")
+
+    def _adopt(self, listed: Sequence[Instance], offers: Callable[[], Sequence[Offer]]) -> None:
         ours = {view.name for view in self._out.views}
-        self._store.put(
-            _adopted(instance, offers)
+        unknown = [
+            instance
             for instance in listed
             if instance.live
             and instance.tags.get(L_CLUSTER) in ours
             and instance.tags.get(L_POOL)
             and not self._store.known(instance.id)
-        )
+        ]
+        if unknown:
+            sold = offers()
+            self._store.put(_adopted(instance, sold) for instance in unknown)
 
 
 def _adopted(instance: Instance, offers: Sequence[Offer]) -> Machine:

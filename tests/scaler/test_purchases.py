@@ -4,12 +4,14 @@ from datetime import timedelta
 
 import pytest
 
+from fleet.errors import Unavailable
 from fleet.model import L_TEAM
 from fleet.values import Money
 from scaler.events import (
     MachinesBought,
     PurchaseRefused,
 )
+from tests.builders import offer
 from tests.scaler.fakes import House, aws_pool, waiting
 
 
@@ -162,3 +164,26 @@ def test_pods_of_nobody_are_bought_for_as_unattributed():
     house.tick()
     teams = sorted(request.tags[L_TEAM] for request in house.machines.requests)
     assert teams == ["unattributed", "vision"]
+
+
+def test_machines_are_adopted_also_where_the_provider_was_silent_at_the_start(monkeypatch):
+    """It is asked again until it has answered once."""
+    house = House()
+    house.view.put(*waiting(1))
+    house.tick()
+    other = House()
+    other.machines, other.view = house.machines, house.view
+    other.view.pods = {}
+    describe = house.machines.describe
+
+    def silent():
+        raise Unavailable("EC2 does not answer")
+
+    monkeypatch.setattr(house.machines, "describe", silent)
+    other.restart()
+    other.tick()
+    monkeypatch.setattr(house.machines, "describe", describe)
+    other.tick()
+    (adopted,) = other.scaler.machines()
+    assert (adopted.id, adopted.group.run) == ("i-0001", "r1")
+    assert adopted.allocatable == offer().allocatable
