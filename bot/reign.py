@@ -6,7 +6,7 @@ bought. Somebody else's: nothing is written any more.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 
 import structlog
@@ -15,7 +15,6 @@ from fleet.errors import OutsideError
 from fleet.ports import Lease
 
 log = structlog.get_logger(__name__)
-RENEW = timedelta(seconds=30)
 """half of the Lease's duration"""
 
 

@@ -32,5 +32,7 @@ class ServeSettings(Strict):
     """the control socket that the terminal talks to; control.sock in the data directory where not given"""
     lease_namespace: str = "kube-system"
     lease_name: str = "quartermaster"
+    lease_duration: Duration = timedelta(seconds=90)
+    """how long silence of the process that holds the Lease is borne; it renews three times as often"""
     backup_every: Duration = timedelta(hours=6)
     """an online copy of the database beside it"""

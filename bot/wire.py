@@ -22,7 +22,7 @@ from bot.health import HealthServer, Meters, Vitals
 from bot.inbox import Inbox
 from bot.operations.house import House
 from bot.quiet import LogChat
-from bot.reign import RENEW, Reign
+from bot.reign import Reign
 from bot.serve import Service
 from bot.settings import ServeSettings, SlackSettings
 from bot.slack.app import build_app
@@ -225,7 +225,13 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
         prices=prices,
         metrics=PrometheusMetrics(environment.prometheus_url) if environment.prometheus_url else None,
         billing=billing,
-        lease=KubeLease(objects[settings.home.name], serve.lease_namespace, serve.lease_name, identity),
+        lease=KubeLease(
+            objects[settings.home.name],
+            serve.lease_namespace,
+            serve.lease_name,
+            identity,
+            serve.lease_duration,
+        ),
         identity=identity,
         problems=problems,
     )
@@ -293,7 +299,7 @@ def _service(
         meters=meters,
         open_doors=open_doors,
         note_vitals=vitals_writer(house, (reign, vitals, meters), talk.chat, talk.inbox, connected),
-        renew_every=RENEW,
+        renew_every=serve.lease_duration / 3,
     )
 
 

@@ -78,14 +78,14 @@ class FollowingClock:
 
     def wait_until(self, moment: datetime, wake: Callable[[], bool]) -> datetime:
         """Idle until the world reaches the moment, or until something needs us."""
-        if wake() or self._nudged.is_set():
-            self._nudged.clear()
-            return self._read()
         if self._base[1]:
             return self._wait_scaled(moment, wake)
-        body = {"participant": self._participant, "until": rfc3339(moment), **self._progress()}
-        self._waiting = True
+        self._waiting = True  # before looking: a nudge from here on goes to the world as well
         try:
+            if wake() or self._nudged.is_set():
+                self._nudged.clear()
+                return self._read()
+            body = {"participant": self._participant, "until": rfc3339(moment), **self._progress()}
             answer = self._call("POST", "/world/wait", body)
         finally:
             self._waiting = False

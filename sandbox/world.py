@@ -9,7 +9,7 @@ Everything in the sandbox runs on one asyncio loop, so nothing here takes a lock
 
 Wire: `GET /world/time` → `{now, scale, versions}`; `POST /world/wait` `{participant, until, inbound,
 versions}` → the same plus `{woken}` when the world got there, or earlier when the participant has
-something to do; `POST /world/scale` `{scale}`.
+something to do; `POST /world/nudge` `{participant}` ends its wait; `POST /world/scale` `{scale}`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Participant:
     delivered: int = 0
     """inbound chat envelopes that were sent to it and acknowledged, or are on the way"""
     waiting: asyncio.Future[bool] | None = None
+    nudged: bool = False
+    """it was nudged while it did not wait: its next wait returns at once"""
     on_the_way: int = 0
     """sent and not acknowledged yet: it cannot have seen them"""
 
@@ -143,10 +145,19 @@ class World:
         self._scale = scale
         self._changed.set()
 
+    def nudge(self, name: str) -> None:
+        """End a participant's wait early: it has something to do that the world knows nothing of."""
+        participant = self._participants.get(name)
+        if participant is None:
+            return
+        participant.nudged = participant.waiting is None
+        self._wake(participant, woken=True)
+
     async def wait(self, name: str, until: datetime, inbound: int | None = None) -> bool:
         """Idle until the world reaches `until`; True where woken early because there is work."""
         participant = self.expect(name, priority=self.expect_priority(name))
-        if inbound is not None and inbound < participant.delivered:
+        if participant.nudged or (inbound is not None and inbound < participant.delivered):
+            participant.nudged = False
             return True
         participant.until = until
         participant.waiting = asyncio.get_running_loop().create_future()
@@ -257,6 +268,7 @@ class World:
         application.router.add_get("/world/time", self._get_time)
         application.router.add_post("/world/wait", self._post_wait)
         application.router.add_post("/world/scale", self._post_scale)
+        application.router.add_post("/world/nudge", self._post_nudge)
         return application
 
     def _answer(self, **more: object) -> web.Response:
@@ -271,6 +283,10 @@ class World:
         until = datetime.fromisoformat(body["until"].replace("Z", "+00:00"))
         woken = await self.wait(body["participant"], until, body.get("inbound"))
         return self._answer(woken=woken)
+
+    async def _post_nudge(self, request: web.Request) -> web.Response:
+        self.nudge((await request.json())["participant"])
+        return self._answer()
 
     async def _post_scale(self, request: web.Request) -> web.Response:
         self.set_scale(float((await request.json())["scale"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -56,3 +58,22 @@ def test_an_envelope_on_the_way_holds_the_world(host):
     assert clock.wait_until(START + timedelta(hours=1), lambda: False) == START + timedelta(seconds=10)
     handled = 1
     assert clock.wait_until(START + timedelta(hours=1), lambda: False) == START + timedelta(hours=1)
+
+
+def test_a_nudge_ends_a_wait_and_is_not_lost_before_one(host):
+    """Somebody asks at the terminal while the world stands still: the wait ends at once, world time stays."""
+    world = World(START)
+    address = host.serve(world.app())
+    host.call(lambda: world.expect("serve"))
+    host.call(lambda: world.expect("stage"))
+    host.spawn(world.run)
+    clock = FollowingClock(address, "serve", dict, lambda versions: True)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(clock.wait_until, START + timedelta(hours=1), lambda: False)
+        deadline = time.monotonic() + 10
+        while not waiting.done() and time.monotonic() < deadline:
+            clock.nudge()
+
+    assert waiting.result() == START
+    host.call(lambda: world.nudge("serve"))
+    assert clock.wait_until(START + timedelta(hours=1), lambda: False) == START

@@ -77,7 +77,7 @@ def dump(run) -> dict:
         (("lasts: 6h", "lasts: 1h"), "something is at 6 h, after the scenario's end (1 h)"),
         (
             ("slash: {by: Ada", "slahs: {by: Ada"),
-            "s.yaml:26: steps.0.slahs is not a setting that exists. Did you mean 'slash'?",
+            "s.yaml:28: steps.0.slahs is not a setting that exists. Did you mean 'slash'?",
         ),
         (('price: "0.192"', "prize: 1"), "is not a setting that exists. Did you mean 'price'?"),
         (("is: running", "is: happy"), "Input should be 'running'"),
