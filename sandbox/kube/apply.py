@@ -23,6 +23,7 @@ from sandbox.kube.fields import (
     item_element,
     list_keys,
     owned_paths,
+    owned_values,
     shown,
     value_at,
 )
@@ -85,11 +86,10 @@ def with_ownership(obj: Object, owners: Ownership, old: Object | None, now: str)
 def track_update(old: Object | None, new: Object, manager: Manager, now: str) -> Object:
     """The object with its managedFields after a write that is no apply: what it changed is now its own."""
     kind = new["kind"]
-    after = owned_paths(new, kind, manager.subresource)
-    before = owned_paths(old, kind, manager.subresource) if old else frozenset[Path]()
-    known = old or {}
-    changed = {path for path in after if _differs(known, new, path)}
-    removed = before - after
+    after = owned_values(new, kind, manager.subresource)
+    before = owned_values(old, kind, manager.subresource) if old else {}
+    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    removed = before.keys() - after.keys()
     owners = {
         each: paths if each == manager else paths - changed - removed
         for each, paths in ownership(old).items()

@@ -91,7 +91,12 @@ def owned_paths(obj: Object, kind: str, subresource: str = "") -> FieldSet:
 
     Without a subresource the status is left out; with `status` everything else is.
     """
-    found: set[Path] = set()
+    return frozenset(owned_values(obj, kind, subresource))
+
+
+def owned_values(obj: Object, kind: str, subresource: str = "") -> dict[Path, Any]:
+    """The paths of `owned_paths` with their values; an item of a keyed list has no value of its own."""
+    found: dict[Path, Any] = {}
     for name, value in obj.items():
         if name in ("apiVersion", "kind") or (name == "status") is not (subresource == "status"):
             continue
@@ -100,21 +105,21 @@ def owned_paths(obj: Object, kind: str, subresource: str = "") -> FieldSet:
             if not value:
                 continue
         _collect(value, (f"f:{name}",), kind, found)
-    return frozenset(found)
+    return found
 
 
-def _collect(value: Any, path: Path, kind: str, found: set[Path]) -> None:
+def _collect(value: Any, path: Path, kind: str, found: dict[Path, Any]) -> None:
     if is_granular_map(value, path) and value:
         for key, inner in value.items():
             _collect(inner, (*path, f"f:{key}"), kind, found)
         return
     keys = list_keys(path, kind) if isinstance(value, list) and value else None
     if keys is None:
-        found.add(path)
+        found[path] = value
         return
     for item in value:
         element = (*path, item_element(item, keys))
-        found.add(element)
+        found[element] = None
         if isinstance(item, dict):
             for key, inner in item.items():
                 _collect(inner, (*element, f"f:{key}"), kind, found)
