@@ -15,103 +15,12 @@ from typing import Any
 import pytest
 
 from tests.controlplane.harness import ControlPlane
-from tests.sandbox.kube.bench import Bench, make_bench, pod_spec
+from tests.controlplane.sides import Object, Real, Sandbox, Side, until
+from tests.sandbox.kube.bench import make_bench, pod_spec
 
 pytestmark = pytest.mark.service("control-plane")
 TELL = "sandbox.quartermaster.dev/"
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-Object = dict[str, Any]
-PATHS = {"pods": "/api/v1", "nodes": "/api/v1", "jobs": "/apis/batch/v1"}
-KEYS = {"pods": "pods", "nodes": "nodes", "jobs": "jobs.batch"}
-
-
-class Real:
-    """The real control plane, in one namespace."""
-
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
-        self.plane = plane
-        self.namespace = namespace
-
-    def _path(self, plural: str, name: str = "") -> str:
-        inside = "" if plural == "nodes" else f"/namespaces/{self.namespace}"
-        return f"{PATHS[plural]}{inside}/{plural}" + (f"/{name}" if name else "")
-
-    def create(self, plural: str, obj: Object) -> None:
-        """POST."""
-        self.plane.request("POST", self._path(plural), obj)
-
-    def patch(self, plural: str, name: str, patch: Object) -> None:
-        """JSON merge patch."""
-        self.plane.request("PATCH", self._path(plural, name), patch, kind="application/merge-patch+json")
-
-    def list(self, plural: str) -> list[Object]:
-        """All of the namespace."""
-        items: list[Object] = self.plane.request("GET", self._path(plural))["items"]
-        return items
-
-    def delete(self, plural: str, name: str, **options: Any) -> None:
-        """DELETE."""
-        self.plane.request("DELETE", self._path(plural, name), options or None)
-
-    def settle(self, seconds: float) -> None:
-        """Time passes by itself."""
-        time.sleep(min(seconds, 0.2))
-
-    def clean(self) -> None:
-        """Nothing is left for the next case."""
-        for job in self.list("jobs"):
-            self.delete("jobs", job["metadata"]["name"], propagationPolicy="Background")
-        for pod in self.list("pods"):
-            self.delete("pods", pod["metadata"]["name"], gracePeriodSeconds=0)
-        for node in self.list("nodes"):
-            self.delete("nodes", node["metadata"]["name"])
-        until(lambda: not self.list("pods") and not self.list("nodes"), "an empty cluster")
-
-
-class Sandbox:
-    """The same over the store, in stepped time."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-
-    def create(self, plural: str, obj: Object) -> None:
-        """As POST."""
-        inside = {} if plural == "nodes" else {"namespace": "research"}
-        self.bench.store.create(KEYS[plural], {**obj, "metadata": {**obj["metadata"], **inside}})
-
-    def patch(self, plural: str, name: str, patch: Object) -> None:
-        """As a merge patch of two levels."""
-        obj = self.bench.store.must_get(KEYS[plural], "research", name)
-        merged = {**obj}
-        for part, change in patch.items():
-            merged[part] = {**obj[part], **change}
-            for field, value in change.items():
-                if isinstance(value, dict):
-                    merged[part][field] = {**obj[part].get(field, {}), **value}
-        self.bench.store.update(KEYS[plural], merged)
-
-    def list(self, plural: str) -> list[Object]:
-        """All of the namespace."""
-        return self.bench.store.list(KEYS[plural], "research")
-
-    def delete(self, plural: str, name: str, **_options: Any) -> None:
-        """As DELETE."""
-        self.bench.store.delete(KEYS[plural], "research", name)
-
-    def settle(self, seconds: float) -> None:
-        """Let world time pass."""
-        self.bench.run(seconds)
-
-
-Side = Real | Sandbox
-
-
-def until(holds: Callable[[], object], what: str, seconds: float = 40) -> None:
-    """Poll the real thing."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"no {what} within {seconds} s"
-        time.sleep(0.2)
 
 
 @pytest.fixture
