@@ -7,7 +7,10 @@ Cost Explorer: JSON. Shapes decide all names and types, so an operation needs no
 from __future__ import annotations
 
 import base64
+import binascii
+import itertools
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -28,6 +31,26 @@ class AwsError(Exception):
         self.status = status
 
 
+_STATUSES = {
+    "AuthFailure": 401,
+    "UnauthorizedOperation": 403,
+    "RequestLimitExceeded": 503,
+    "Unavailable": 503,
+    "ServiceUnavailable": 503,
+    "InternalError": 500,
+    "InternalFailure": 500,
+    "InsufficientInstanceCapacity": 500,
+    "DryRunOperation": 412,
+    "InternalErrorException": 500,
+}
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+
+
+def usual_status(code: str) -> int:
+    """The HTTP status with which AWS sends an error of this code."""
+    return _STATUSES.get(code, 400)
+
+
 def service_model(service: str) -> ServiceModel:
     """botocore's model of a service (`ec2`, `pricing`, `ce`)."""
     return botocore.session.Session().get_service_model(service)
@@ -40,6 +63,7 @@ class QueryCodec:
 
     def __init__(self, service: str) -> None:
         self.model = service_model(service)
+        self._requests = itertools.count(1)
 
     def operation(self, name: str) -> OperationModel:
         """The operation's model; AwsError InvalidAction where there is none."""
@@ -48,30 +72,37 @@ class QueryCodec:
         return self.model.operation_model(name)
 
     def read(self, operation: OperationModel, form: Mapping[str, str]) -> dict[str, Any]:
-        """The request's members as plain values."""
+        """The request's members as plain values; AwsError for what the operation does not take."""
         tree: dict[str, Any] = {}
         for key, value in form.items():
-            if key in ("Action", "Version"):
-                continue
-            node = tree
-            *parents, leaf = key.split(".")
-            for part in parents:
-                node = node.setdefault(part, {})
-            node[leaf] = value
-        found = self._value(operation.input_shape, tree) if operation.input_shape else {}
-        return dict(found)
+            if key not in ("Action", "Version"):
+                _plant(tree, key, value)
+        return dict(self._value(operation.input_shape, tree, "")) if operation.input_shape else {}
 
-    def _value(self, shape: Shape, raw: Any) -> Any:
+    def _value(self, shape: Shape, raw: Any, path: str) -> Any:
         if shape.type_name == "structure":
-            found = {}
-            for name, member in shape.members.items():
-                wire = _query_name(member, name)
-                if wire in raw:
-                    found[name] = self._value(member, raw[wire])
-            return found
+            return self._structure(shape, raw, path)
         if shape.type_name == "list":
-            return [self._value(shape.member, raw[key]) for key in sorted(raw, key=int)]
-        return _scalar(shape, raw)
+            if raw == "":
+                return []
+            if not isinstance(raw, dict) or not all(key.isdigit() for key in raw):
+                raise AwsError("InvalidParameterValue", f"The parameter {path} is not a list.")
+            return [self._value(shape.member, raw[key], f"{path}.{key}") for key in sorted(raw, key=int)]
+        if isinstance(raw, dict):
+            raise AwsError("UnknownParameter", f"The parameter {path}.{next(iter(raw))} is not recognized")
+        return _scalar(shape, raw, path)
+
+    def _structure(self, shape: Shape, raw: Any, path: str) -> dict[str, Any]:
+        if not isinstance(raw, dict):
+            raise AwsError("InvalidParameterValue", f"The parameter {path} is not a structure.")
+        wires = {_query_name(member, name): name for name, member in shape.members.items()}
+        found = {}
+        for wire, value in raw.items():
+            where = f"{path}.{wire}" if path else wire
+            if wire not in wires:
+                raise AwsError("UnknownParameter", f"The parameter {where} is not recognized")
+            found[wires[wire]] = self._value(shape.members[wires[wire]], value, where)
+        return found
 
     def write(self, operation: OperationModel, answer: Mapping[str, Any]) -> bytes:
         """The XML of an answer."""
@@ -80,7 +111,7 @@ class QueryCodec:
         text = (
             f'<?xml version="1.0" encoding="UTF-8"?>\n<{operation.name}Response '
             f'xmlns="http://ec2.amazonaws.com/doc/{version}/">'
-            f"<requestId>{uuid.UUID(int=0)}</requestId>{inner}</{operation.name}Response>"
+            f"<requestId>{self._request_id()}</requestId>{inner}</{operation.name}Response>"
         )
         return text.encode()
 
@@ -106,8 +137,11 @@ class QueryCodec:
         return (
             '<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error>'
             f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
-            f"</Error></Errors><RequestID>{uuid.UUID(int=0)}</RequestID></Response>"
+            f"</Error></Errors><RequestID>{self._request_id()}</RequestID></Response>"
         ).encode()
+
+    def _request_id(self) -> uuid.UUID:
+        return uuid.UUID(int=next(self._requests))
 
 
 class JsonCodec:
@@ -121,8 +155,10 @@ class JsonCodec:
         try:
             found = json.loads(body or b"{}")
         except ValueError:
-            raise AwsError("SerializationException", "The request is not JSON.") from None
-        return dict(found)
+            found = None
+        if not isinstance(found, dict):
+            raise AwsError("SerializationException", "The request is not a JSON object.")
+        return found
 
     @staticmethod
     def write(answer: Mapping[str, Any]) -> bytes:
@@ -143,9 +179,33 @@ def _query_name(shape: Shape, name: str) -> str:
     return wire[:1].upper() + wire[1:]
 
 
-def _scalar(shape: Shape, raw: str) -> Any:
-    kind = shape.type_name
+def _plant(tree: dict[str, Any], key: str, value: str) -> None:
+    node = tree
+    *parents, leaf = key.split(".")
+    for part in parents:
+        below = node.setdefault(part, {})
+        if not isinstance(below, dict):
+            raise AwsError("MalformedQueryString", f"The parameter {key} is given twice.")
+        node = below
+    if leaf in node:
+        raise AwsError("MalformedQueryString", f"The parameter {key} is given twice.")
+    node[leaf] = value
+
+
+def _scalar(shape: Shape, raw: str, path: str) -> Any:
+    try:
+        return _parsed(shape.type_name, raw)
+    except (ValueError, binascii.Error):
+        raise AwsError(
+            "InvalidParameterValue",
+            f"Value ({raw}) for parameter {path} is invalid: not a {shape.type_name}.",
+        ) from None
+
+
+def _parsed(kind: str, raw: str) -> Any:
     if kind == "boolean":
+        if raw.lower() not in ("true", "false"):
+            raise ValueError(raw)
         return raw.lower() == "true"
     if kind in ("integer", "long"):
         return int(raw)
@@ -154,7 +214,7 @@ def _scalar(shape: Shape, raw: str) -> Any:
     if kind == "timestamp":
         return datetime.fromisoformat(raw.replace("Z", "+00:00")).astimezone(UTC)
     if kind == "blob":
-        return base64.b64decode(raw)
+        return base64.b64decode(raw, validate=True)
     return raw
 
 
@@ -166,4 +226,4 @@ def _text(shape: Shape, value: Any) -> str:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     if shape.type_name == "blob":
         return base64.b64encode(value).decode()
-    return str(value)
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value))

@@ -2,68 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 
-from sandbox.cloud.region import Machine, Region
+from sandbox.cloud.machine import Machine
+from sandbox.cloud.region import Region
 
 MINIMUM = timedelta(seconds=60)
+_HOUR = 3600
 
 
 def decimal(value: Fraction, digits: int) -> str:
     """A fraction as decimal text, rounded half up."""
-    scaled = (value * 10**digits + Fraction(1, 2)).__floor__()
-    sign, scaled = ("-", -scaled) if scaled < 0 else ("", scaled)
+    scaled = (abs(value) * 10**digits + Fraction(1, 2)).__floor__()
+    sign = "-" if value < 0 and scaled else ""
     return f"{sign}{scaled // 10**digits}.{scaled % 10**digits:0{digits}d}"
 
 
-def billed_until(machine: Machine, now: datetime) -> datetime:
-    """The end of what is billed: the shutdown, but at least a minute after the launch."""
-    return max(machine.ended or now, machine.launched + MINIMUM) if machine.ended else now
+def billed(machine: Machine, since: datetime, until: datetime) -> tuple[datetime, datetime] | None:
+    """The part of [since, until) that is billed: from the launch to the shutdown, a minute at least.
+
+    `until` is not later than now: nothing is known of a machine that still runs.
+    """
+    end = until if machine.ended is None else max(machine.ended, machine.launched + MINIMUM)
+    start, end = max(machine.launched, since), min(end, until)
+    return (start, end) if start < end else None
+
+
+def hours(machine: Machine, since: datetime, until: datetime) -> Fraction:
+    """Billed hours in [since, until)."""
+    part = billed(machine, since, until)
+    return Fraction(0) if part is None else _seconds(part[1] - part[0]) / _HOUR
 
 
 def cost(machine: Machine, region: Region, since: datetime, until: datetime) -> Fraction:
     """Dollars of a machine in [since, until), at the prices in force."""
-    start = max(machine.launched, since)
-    end = min(billed_until(machine, until), until)
-    if end <= start:
+    part = billed(machine, since, until)
+    if part is None:
         return Fraction(0)
+    start, end = part
     changes = region.prices[machine.zone, machine.kind.name, machine.spot]
     edges = [start, *(c.at for c in changes if start < c.at < end), end]
     total = Fraction(0)
     for left, right in pairwise(edges):
         price = region.price(machine.zone, machine.kind.name, machine.spot, left)
-        total += price * _seconds(right - left) / 3600
+        total += price * _seconds(right - left) / _HOUR
     return total
 
 
 def _seconds(duration: timedelta) -> Fraction:
     return Fraction(duration.days * 86_400 + duration.seconds) + Fraction(duration.microseconds, 1_000_000)
-
-
-def spent(
-    regions: Mapping[str, Region],
-    since: datetime,
-    until: datetime,
-    keep: Callable[[Machine], bool] = lambda _: True,
-) -> Fraction:
-    """Dollars of all machines that are kept, in [since, until)."""
-    return sum(
-        (
-            cost(m, region, since, until)
-            for region in regions.values()
-            for m in region.machines.values()
-            if keep(m)
-        ),
-        Fraction(0),
-    )
-
-
-def by_day(machines: Iterable[tuple[Machine, Region]], day: datetime) -> Iterable[tuple[Machine, Fraction]]:
-    """(machine, dollars) of a UTC day, those with none left out."""
-    for machine, region in machines:
-        amount = cost(machine, region, day, day + timedelta(days=1))
-        if amount:
-            yield machine, amount

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.cloud.codec import AwsError
+from sandbox.cloud.filters import SPOT_FIELDS, machine_fields, passing
 from sandbox.cloud.launches import Launcher
-from sandbox.cloud.region import LISTED_FOR, Machine, Region, matches
+from sandbox.cloud.machine import BY_USER, Machine
+from sandbox.cloud.orders import TAGS, check_tags
+from sandbox.cloud.paging import page_size, paged, position_of, token_for
+from sandbox.cloud.region import Region
+from sandbox.cloud.shapes import ACCOUNT, instance, spot_request, state
+from sandbox.cloud.templates import Action
+from sandbox.cloud.throttle import TERMINATIONS
 
-Action = Callable[[Region, Mapping[str, Any]], dict[str, Any]]
 MUTATING = frozenset(
     {
         "RunInstances",
@@ -21,6 +28,9 @@ MUTATING = frozenset(
     }
 )
 PAGE = 1000
+_LEAST = 5
+"""EC2 takes no smaller pages"""
+_ID = re.compile(r"i-([0-9a-f]{8}|[0-9a-f]{17})")
 
 
 class Machines:
@@ -45,153 +55,130 @@ class Machines:
     def run_instances(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
         """Launch."""
         machines = self._launcher.run(region, request)
+        return self._reservation(machines[0].reservation, machines)
+
+    def _reservation(self, identity: str, machines: Sequence[Machine]) -> dict[str, Any]:
+        now = self._world.now
         return {
-            "ReservationId": machines[0].reservation if machines else "r-0",
-            "OwnerId": "000000000000",
-            "Instances": [self.shape(m) for m in machines],
+            "ReservationId": identity,
+            "OwnerId": ACCOUNT,
+            "Instances": [instance(machine, now) for machine in machines],
         }
 
     def describe_instances(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
-        """List, in pages of reservations' instances."""
-        found = self._found(region, request)
-        page, token = paged(found, request, default=PAGE)
+        """List; a page holds at most MaxResults instances, in order of launch."""
+        page, token = self._page(region, request)
         reservations: dict[str, list[Machine]] = {}
         for machine in page:
             reservations.setdefault(machine.reservation, []).append(machine)
         return {
-            "Reservations": [
-                {
-                    "ReservationId": key,
-                    "OwnerId": "000000000000",
-                    "Instances": [self.shape(m) for m in machines],
-                }
-                for key, machines in reservations.items()
-            ],
+            "Reservations": [self._reservation(key, machines) for key, machines in reservations.items()],
             "NextToken": token,
         }
-
-    def _found(self, region: Region, request: Mapping[str, Any]) -> list[Machine]:
-        now = self._world.now
-        listed = region.listed(now, self._launcher.spec.visible_after_seconds)
-        ids = request.get("InstanceIds")
-        if ids:
-            known = {m.id: m for m in listed}
-            listed = [self._known(known, key) for key in ids]
-        filters = list(request.get("Filters", ()))
-        return [m for m in listed if matches(m, filters, now)]
-
-    @staticmethod
-    def _known(known: Mapping[str, Machine], key: str) -> Machine:
-        if key not in known:
-            raise AwsError("InvalidInstanceID.NotFound", f"The instance ID '{key}' does not exist")
-        return known[key]
 
     def describe_instance_status(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
         """State of running machines (all with IncludeAllInstances)."""
         now = self._world.now
-        found = [
-            m
-            for m in self._found(region, request)
-            if request.get("IncludeAllInstances") or m.state(now)[1] == "running"
-        ]
-        page, token = paged(found, request, default=PAGE)
+        everything = bool(request.get("IncludeAllInstances"))
+        page, token = self._page(region, request, lambda m: everything or m.state(now)[1] == "running")
+        fine = {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
         return {
             "InstanceStatuses": [
-                {"InstanceId": m.id, "AvailabilityZone": m.zone, "InstanceState": _state(m.state(now))}
-                for m in page
+                {
+                    "InstanceId": machine.id,
+                    "AvailabilityZone": machine.zone,
+                    "InstanceState": state(machine.state(now)),
+                    "InstanceStatus": fine,
+                    "SystemStatus": fine,
+                }
+                for machine in page
             ],
             "NextToken": token,
         }
 
+    def _page(
+        self, region: Region, request: Mapping[str, Any], keep: Callable[[Machine], bool] = lambda _: True
+    ) -> tuple[list[Machine], str | None]:
+        """A page continues after the last machine of the one before, whatever has ended since."""
+        ids = list(request.get("InstanceIds", ()))
+        if ids and request.get("MaxResults"):
+            raise AwsError(
+                "InvalidParameterCombination",
+                "The parameter instancesSet cannot be used with the parameter maxResults",
+            )
+        size = page_size(request, PAGE, least=_LEAST)
+        token = str(request.get("NextToken") or "")
+        after = position_of(token, "InvalidNextToken")[0] if token else 0
+        listed = self._known(region, ids) if ids else self._listed(region)
+        found = [machine for machine in listed if machine.number > after and keep(machine)]
+        found = passing(found, request, machine_fields(self._world.now))
+        page = found[:size]
+        return page, token_for(page[-1].number) if len(found) > size else None
+
+    def _listed(self, region: Region) -> list[Machine]:
+        return region.listed(self._world.now, self._launcher.spec.visible_after_seconds)
+
+    def _known(self, region: Region, ids: Sequence[str]) -> list[Machine]:
+        """The machines; one malformed or unknown id refuses the whole call, and the error names all."""
+        malformed = [key for key in ids if not _ID.fullmatch(key)]
+        if malformed:
+            raise AwsError("InvalidInstanceID.Malformed", f'Invalid id: "{malformed[0]}"')
+        listed = {machine.id: machine for machine in self._listed(region)}
+        unknown = [key for key in dict.fromkeys(ids) if key not in listed]
+        if unknown:
+            words = (
+                f"The instance ID '{unknown[0]}' does not exist"
+                if len(unknown) == 1
+                else f"The instance IDs '{', '.join(unknown)}' do not exist"
+            )
+            raise AwsError("InvalidInstanceID.NotFound", words)
+        return sorted((listed[key] for key in dict.fromkeys(ids)), key=lambda machine: machine.number)
+
     def describe_spot_requests(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
         """One request a spot machine; `marked-for-termination` is the two-minute notice."""
-        wanted = {
-            value
-            for each in request.get("Filters", ())
-            if each["Name"] == "status-code"
-            for value in each["Values"]
-        }
-        rows = []
-        for machine in region.machines.values():
-            if not machine.spot or (machine.ended and self._world.now > machine.ended + LISTED_FOR):
-                continue
-            code = self._spot_code(machine)
-            if not wanted or code in wanted:
-                rows.append(
-                    {
-                        "SpotInstanceRequestId": "sir-" + machine.id[2:10],
-                        "InstanceId": machine.id,
-                        "State": "active" if machine.live else "closed",
-                        "Status": {"Code": code, "UpdateTime": machine.marked or machine.launched},
-                    }
-                )
-        page, token = paged(rows, request, default=PAGE)
-        return {"SpotInstanceRequests": page, "NextToken": token}
-
-    @staticmethod
-    def _spot_code(machine: Machine) -> str:
-        if machine.ended:
-            return "instance-terminated-no-capacity" if machine.marked else "instance-terminated-by-user"
-        return "marked-for-termination" if machine.marked else "fulfilled"
+        spot = [machine for machine in self._listed(region) if machine.spot]
+        wanted = set(request.get("SpotInstanceRequestIds", ()))
+        unknown = wanted - {machine.spot_request for machine in spot}
+        if unknown:
+            raise AwsError(
+                "InvalidSpotInstanceRequestID.NotFound",
+                f"The spot instance request ID '{min(unknown)}' does not exist",
+            )
+        found = passing(
+            [machine for machine in spot if not wanted or machine.spot_request in wanted],
+            request,
+            SPOT_FIELDS,
+        )
+        page, token = paged(found, request, page_size(request, PAGE, least=_LEAST))
+        return {"SpotInstanceRequests": [spot_request(machine) for machine in page], "NextToken": token}
 
     def terminate_instances(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
         """End machines; one unknown id refuses the whole call; ended ones are fine."""
         now = self._world.now
-        known = {m.id: m for m in region.listed(now, self._launcher.spec.visible_after_seconds)}
-        machines = [self._known(known, key) for key in request.get("InstanceIds", ())]
+        machines = self._known(region, list(request.get("InstanceIds", ())))
+        if request.get("DryRun"):
+            raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+        region.throttle.take(TERMINATIONS, len(machines), now)
         rows = []
         for machine in machines:
             before = machine.state(now)
-            if machine.live:
-                region.end(machine, now, "User initiated")
+            if region.end(machine, now, BY_USER):
                 self._on_end(machine)
             rows.append(
                 {
                     "InstanceId": machine.id,
-                    "PreviousState": _state(before),
-                    "CurrentState": _state(machine.state(now)),
+                    "PreviousState": state(before),
+                    "CurrentState": state(machine.state(now)),
                 }
             )
         return {"TerminatingInstances": rows}
 
     def create_tags(self, region: Region, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Tag machines."""
-        for key in request.get("Resources", ()):
-            machine = self._known(region.machines, key)
-            machine.tags |= {tag["Key"]: tag.get("Value", "") for tag in request.get("Tags", ())}
-        return {"Return": True}
-
-    def shape(self, machine: Machine) -> dict[str, Any]:
-        """An instance as EC2 shows it."""
-        state = machine.state(self._world.now)
-        return {
-            "InstanceId": machine.id,
-            "ImageId": machine.image,
-            "InstanceType": machine.kind.name,
-            "LaunchTime": machine.launched,
-            "Placement": {"AvailabilityZone": machine.zone, "Tenancy": "default"},
-            "State": _state(state),
-            "StateTransitionReason": machine.end_reason,
-            "SubnetId": machine.subnet,
-            "PrivateDnsName": machine.node_name if machine.live else "",
-            "PrivateIpAddress": machine.address if machine.live else None,
-            "ClientToken": machine.token,
-            "Architecture": "arm64" if machine.kind.arch == "arm64" else "x86_64",
-            "InstanceLifecycle": "spot" if machine.spot else None,
-            "Tags": [{"Key": key, "Value": value} for key, value in sorted(machine.tags.items())],
-        }
-
-
-def _state(state: tuple[int, str]) -> dict[str, Any]:
-    return {"Code": state[0], "Name": state[1]}
-
-
-def paged(found: Sequence[Any], request: Mapping[str, Any], *, default: int) -> tuple[list[Any], str | None]:
-    """One page by MaxResults and NextToken; AwsError for a token that is none."""
-    size = int(request.get("MaxResults") or default)
-    token = str(request.get("NextToken") or "0")
-    if not token.isdigit() or int(token) > len(found):
-        raise AwsError("InvalidNextToken", "The specified NextToken is not valid.")
-    start = int(token)
-    page = list(found[start : start + size])
-    return page, str(start + size) if start + size < len(found) else None
+        """Tag machines; all or none."""
+        machines = self._known(region, list(request.get("Resources", ())))
+        tags = check_tags(request.get("Tags", ()))
+        if any(len(machine.tags | tags) > TAGS for machine in machines):
+            raise AwsError("TagLimitExceeded", f"More than {TAGS} tags specified")
+        for machine in machines:
+            machine.tags |= tags
+        return {}

@@ -1,60 +1,39 @@
 """A machine's way into its cluster, and the cloud controller manager's part of it.
 
-The user data name an endpoint and a token (one `key=value` a line: endpoint, token, ca, insecure, labels,
-taints). With the right image, subnet and profile the machine boots and registers its Node there, whichever
-API that is. With anything wrong it bills and never joins. When the machine ends, its Node is removed.
+The user data name an endpoint and a token. With the right image, subnet and profile the machine boots and
+registers its Node there, whichever API that is. With anything wrong it bills and never joins. While the API
+does not answer it tries again. When the machine ends, its Node is removed through the same API.
+
+The stepped world stands still from the moment a machine's turn comes until the API has answered: whatever
+an answer takes in real time, it comes at the same world time in every run.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 
-from sandbox.cloud.region import Machine, Region
+from sandbox.cloud.machine import Machine
+from sandbox.cloud.node import node_of
+from sandbox.cloud.region import Region
 from sandbox.cloud.spec import CloudSpec
+from sandbox.cloud.user_data import CannotJoin, UserData, read_user_data
 from sandbox.world import World
 
-RETRY_SECONDS = 10.0
 REMOVE_SECONDS = 5.0
+"""from the end of a machine until its Node goes"""
+RETRY_SECONDS, SLOW_RETRY_SECONDS, QUICK_TRIES = 10.0, 60.0, 30
+"""world time between tries: the first ones are quick"""
 TIMEOUT = aiohttp.ClientTimeout(total=20)
-GPU_READY = "sandbox.quartermaster.dev/gpu-ready-seconds"
-
-
-@dataclass(frozen=True)
-class UserData:
-    """What a machine was told."""
-
-    endpoint: str = ""
-    token: str = ""
-    ca: str = ""
-    insecure: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[tuple[str, str, str], ...] = ()
-
-
-def read_user_data(text: str) -> UserData:
-    """User data from their lines; unknown lines are ignored, as a boot script's would be."""
-    lines = dict(line.strip().split("=", 1) for line in text.splitlines() if "=" in line)
-    labels = dict(pair.split("=", 1) for pair in lines.get("labels", "").split(",") if "=" in pair)
-    taints = []
-    for each in filter(None, lines.get("taints", "").split(",")):
-        pair, _, effect = each.rpartition(":")
-        key, _, value = pair.partition("=")
-        taints.append((key, value, effect))
-    return UserData(
-        lines.get("endpoint", "").rstrip("/"),
-        lines.get("token", ""),
-        lines.get("ca", ""),
-        lines.get("insecure", "") == "true",
-        labels,
-        tuple(taints),
-    )
+_GONE = (200, 202, 404)
+_ACCEPTED = (200, 201, 409)
+"""409: it is there already, from a try whose answer was lost"""
+_UNANSWERED = 0
 
 
 class Joining:
@@ -66,35 +45,25 @@ class Joining:
         self._regions = regions
         self._joined: dict[str, UserData] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._session: aiohttp.ClientSession | None = None
         self.boot_seconds: dict[str, float] = {}
-        """region → seconds, where it differs"""
+        """region → seconds, where it differs from the spec's"""
 
     @property
     def joined(self) -> frozenset[str]:
-        """Ids of machines whose Node was accepted."""
+        """Ids of machines whose Node was accepted and not removed yet."""
         return frozenset(self._joined)
 
     def launched(self, machine: Machine) -> None:
         """It boots from now."""
-        boot = self.boot_seconds.get(machine.region, self._spec.boot_seconds)
-        self._world.after(boot, lambda: self._start(self._join(machine)))
+        boot = self.boot_seconds.get(machine.region, self._regions[machine.region].spec.boot_seconds)
+        self._world.after(
+            self._spec.boot_seconds if boot is None else boot, lambda: self._start(self._join(machine, 0))
+        )
 
     def ended(self, machine: Machine) -> None:
         """Its Node goes within seconds."""
-        self._world.after(REMOVE_SECONDS, lambda: self._start(self._remove(machine)))
-
-    def _start(self, work: Any) -> None:
-        # The world stands still from this very event on, not only from the task's first step.
-        standing = self._world.working()
-        standing.__enter__()
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-
-        def done(finished: asyncio.Task[None]) -> None:
-            self._tasks.discard(finished)
-            standing.__exit__(None, None, None)
-
-        task.add_done_callback(done)
+        self._world.after(REMOVE_SECONDS, lambda: self._start(self._remove(machine, 0)))
 
     def able(self, machine: Machine) -> bool:
         """Whether image, subnet and profile let it reach a cluster."""
@@ -105,104 +74,78 @@ class Joining:
             and self._spec.profiles.get(machine.profile, False)
         )
 
-    async def _join(self, machine: Machine) -> None:
-        told = read_user_data(machine.user_data)
-        if not machine.live or not self.able(machine) or not told.endpoint:
-            return
-        status = await self._call("POST", told, "/api/v1/nodes", node_of(machine, told, self._spec))
-        if status in (200, 201, 409):
-            self._joined[machine.id] = told
-            if machine.ended is not None:
-                self.ended(machine)
-        elif status == 0 or status >= 500 or status == 429:
-            self._world.after(RETRY_SECONDS, lambda: self._start(self._join(machine)))
+    def follow(self, application: web.Application) -> None:
+        """End what is under way when the application is shut down."""
 
-    async def _remove(self, machine: Machine) -> None:
+        async def close(_: web.Application) -> None:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._session is not None:
+                await self._session.close()
+
+        application.on_cleanup.append(close)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        still = ExitStack()
+        still.enter_context(self._world.working())
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+
+        def done(finished: asyncio.Task[None]) -> None:
+            self._tasks.discard(finished)
+            still.close()
+
+        task.add_done_callback(done)
+
+    def _again(self, tries: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        delay = RETRY_SECONDS if tries < QUICK_TRIES else SLOW_RETRY_SECONDS
+        self._world.after(delay, lambda: self._start(work()))
+
+    async def _join(self, machine: Machine, tries: int) -> None:
+        if not machine.live or not self.able(machine):
+            return
+        try:
+            told = read_user_data(machine.user_data)
+            status = await self._call(
+                "POST", told, "/api/v1/nodes", node_of(machine, told, self._gpus(machine))
+            )
+        except CannotJoin:
+            return
+        if status in _ACCEPTED:
+            self._joined[machine.id] = told
+            if machine.ended is not None:  # meanwhile
+                self.ended(machine)
+        elif status == _UNANSWERED or status >= 500 or status == 429:
+            self._again(tries, lambda: self._join(machine, tries + 1))
+
+    def _gpus(self, machine: Machine) -> float | None:
+        here = self._regions[machine.region].spec.gpu_ready_seconds
+        return self._spec.gpu_ready_seconds if here is None else here
+
+    async def _remove(self, machine: Machine, tries: int) -> None:
         told = self._joined.get(machine.id)
         if told is None:
             return
         status = await self._call("DELETE", told, f"/api/v1/nodes/{machine.node_name}", None)
-        if status in (200, 202, 404):
+        if status in _GONE:
             self._joined.pop(machine.id, None)
         else:
-            self._world.after(RETRY_SECONDS, lambda: self._start(self._remove(machine)))
+            self._again(tries, lambda: self._remove(machine, tries + 1))
 
-    @staticmethod
-    async def _call(method: str, told: UserData, path: str, body: Mapping[str, Any] | None) -> int:
+    async def _call(self, method: str, told: UserData, path: str, body: Mapping[str, Any] | None) -> int:
+        """The status; 0 where nothing answered."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=TIMEOUT)
         headers = {"Authorization": f"Bearer {told.token}"}
+        tls = told.tls()
         try:
-            async with (
-                aiohttp.ClientSession(timeout=TIMEOUT, headers=headers) as session,
-                session.request(method, told.endpoint + path, json=body, ssl=_tls(told)) as response,
-            ):
+            async with self._session.request(
+                method, told.endpoint + path, json=body, headers=headers, ssl=tls
+            ) as response:
                 await response.read()
                 return response.status
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise CannotJoin(f"{told.endpoint} is no address.") from error
         except (aiohttp.ClientError, TimeoutError, OSError):
-            return 0
-
-
-def _tls(told: UserData) -> ssl.SSLContext | bool:
-    if not told.endpoint.startswith("https:"):
-        return True
-    if told.insecure or not told.ca:
-        context = ssl.create_default_context()
-        if told.insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
-    return ssl.create_default_context(cadata=base64.b64decode(told.ca).decode())
-
-
-def node_of(machine: Machine, told: UserData, spec: CloudSpec) -> dict[str, Any]:
-    """The Node as the kubelet registers it, with the labels that the cloud controller sets."""
-    kind = machine.kind
-    allocatable = {"cpu": kind.allocatable_cpu, "memory": kind.allocatable_memory, "pods": str(kind.pods)}
-    capacity = {"cpu": str(kind.vcpus), "memory": f"{kind.memory_mib}Mi", "pods": str(kind.pods)}
-    annotations = {}
-    if kind.gpus:
-        capacity["nvidia.com/gpu"] = allocatable["nvidia.com/gpu"] = str(kind.gpus)
-        if spec.gpu_ready_seconds is not None:
-            allocatable["nvidia.com/gpu"] = "0"
-            annotations[GPU_READY] = str(int(spec.gpu_ready_seconds))
-    labels = {
-        **told.labels,
-        "kubernetes.io/hostname": machine.node_name,
-        "kubernetes.io/arch": kind.arch,
-        "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": kind.name,
-        "topology.kubernetes.io/region": machine.region,
-        "topology.kubernetes.io/zone": machine.zone,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": machine.node_name, "labels": labels, "annotations": annotations},
-        "spec": {
-            "providerID": f"aws:///{machine.zone}/{machine.id}",
-            "taints": [{"key": k, "value": v, "effect": e} for k, v, e in told.taints],
-        },
-        "status": {
-            "capacity": capacity,
-            "allocatable": allocatable,
-            "addresses": [
-                {"type": "InternalIP", "address": machine.address},
-                {"type": "Hostname", "address": machine.node_name},
-            ],
-            "nodeInfo": _node_info(machine),
-        },
-    }
-
-
-def _node_info(machine: Machine) -> dict[str, str]:
-    return {
-        "architecture": machine.kind.arch,
-        "bootID": machine.id,
-        "containerRuntimeVersion": "containerd://2.1.0",
-        "kernelVersion": "6.12.0",
-        "kubeProxyVersion": "",
-        "kubeletVersion": "v1.36.3",
-        "machineID": machine.id,
-        "operatingSystem": "linux",
-        "osImage": "Amazon Linux 2023",
-        "systemUUID": machine.id,
-    }
+            return _UNANSWERED

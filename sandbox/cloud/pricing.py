@@ -9,8 +9,9 @@ from typing import Any
 
 from sandbox.cloud.codec import AwsError
 from sandbox.cloud.costs import decimal
+from sandbox.cloud.paging import page_size, paged
 from sandbox.cloud.region import Region
-from sandbox.cloud.spec import TypeFacts, type_facts
+from sandbox.cloud.types import TypeFacts, type_facts
 from sandbox.world import World
 
 _PAGE = 100
@@ -36,23 +37,17 @@ class Pricing:
                     "InvalidParameterException", f"The filter type {each.get('Type')!r} is not valid."
                 )
         found = [p for p in self._products() if all(_passes(p, each) for each in filters)]
-        token = str(request.get("NextToken") or "0")
-        if not token.isdigit():
-            raise AwsError("InvalidNextTokenException", "The pagination token is invalid.")
-        size = min(int(request.get("MaxResults") or _PAGE), _PAGE)
-        start = int(token)
+        size = page_size(request, _PAGE, most=_PAGE)
+        page, token = paged(found, request, size, code="InvalidNextTokenException")
         answer: dict[str, Any] = {
             "FormatVersion": "aws_v1",
-            "PriceList": [json.dumps(product) for product in found[start : start + size]],
+            "PriceList": [json.dumps(product) for product in page],
         }
-        if start + size < len(found):
-            answer["NextToken"] = str(start + size)
-        return answer
+        return answer | ({"NextToken": token} if token else {})
 
     def _products(self) -> Iterator[dict[str, Any]]:
         for name, region in self._regions.items():
-            kinds = sorted({kind for offers in region.spec.zones.values() for kind in offers})
-            for kind in kinds:
+            for kind in sorted(region.sold):
                 zone = next(z for z, offers in region.spec.zones.items() if kind in offers)
                 price = decimal(region.price(zone, kind, False, self._world.now), 10)
                 yield _product(name, type_facts()[kind], price)
@@ -73,18 +68,23 @@ def _product(region: str, kind: TypeFacts, price: str) -> dict[str, Any]:
         "instanceType": kind.name,
         "vcpu": str(kind.vcpus),
         "memory": f"{kind.memory_mib // 1024} GiB",
+        "physicalProcessor": "AWS Graviton" if kind.arch == "arm64" else "Intel Xeon",
         "gpu": str(kind.gpus) if kind.gpus else None,
         "operatingSystem": "Linux",
         "tenancy": "Shared",
         "preInstalledSw": "NA",
         "capacitystatus": "Used",
         "marketoption": "OnDemand",
+        "locationType": "AWS Region",
         "licenseModel": "No License required",
         "operation": "RunInstances",
         "usagetype": f"BoxUsage:{kind.name}",
     }
     dimension = {
         "unit": "Hrs",
+        "beginRange": "0",
+        "endRange": "Inf",
+        "rateCode": f"{sku}.{_TERM}.{_RATE}",
         "description": f"${price} per On Demand Linux {kind.name} Instance Hour",
         "pricePerUnit": {"USD": price},
     }

@@ -1,67 +1,21 @@
-"""One region's state: its machines, free capacity, quotas, addresses, and how many calls it takes."""
+"""One region's state: its machines, what is free of capacity, quota and addresses, and its prices."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from fractions import Fraction
-from typing import Any
 
 from sandbox.cloud.codec import AwsError
-from sandbox.cloud.spec import OfferSpec, RegionSpec, TypeFacts, type_facts
+from sandbox.cloud.machine import Machine
+from sandbox.cloud.spec import OfferSpec, RegionSpec
+from sandbox.cloud.throttle import Throttle
+from sandbox.cloud.types import TypeFacts, type_facts
 
-RUNNING_AFTER = timedelta(seconds=5)
-TERMINATED_AFTER = timedelta(seconds=20)
 LISTED_FOR = timedelta(hours=1)
-SPOT_NOTICE = timedelta(minutes=2)
-
-
-@dataclass
-class Machine:
-    """One instance. It is billed from its launch until it begins to shut down."""
-
-    id: str
-    region: str
-    zone: str
-    kind: TypeFacts
-    spot: bool
-    subnet: str
-    image: str
-    profile: str
-    user_data: str
-    tags: dict[str, str]
-    launched: datetime
-    reservation: str
-    token: str = ""
-    number: int = 0
-    ended: datetime | None = None
-    end_reason: str = ""
-    marked: datetime | None = None
-    """a spot machine's two-minute notice"""
-    max_price: Fraction | None = None
-
-    @property
-    def live(self) -> bool:
-        """Not ending."""
-        return self.ended is None
-
-    def state(self, now: datetime) -> tuple[int, str]:
-        """EC2's code and name of the state."""
-        if self.ended is not None:
-            return (48, "terminated") if now >= self.ended + TERMINATED_AFTER else (32, "shutting-down")
-        return (0, "pending") if now < self.launched + RUNNING_AFTER else (16, "running")
-
-    @property
-    def address(self) -> str:
-        """Private address."""
-        return f"10.{self.number // 65536 % 256}.{self.number // 256 % 256}.{self.number % 256}"
-
-    @property
-    def node_name(self) -> str:
-        """The private DNS name, which its Node carries."""
-        return f"ip-{self.address.replace('.', '-')}.{self.region}.compute.internal"
+"""ended machines are still listed"""
+UNLIMITED = 10**9
 
 
 @dataclass
@@ -73,68 +27,60 @@ class PriceChange:
 
 
 @dataclass
-class Bucket:
-    """A token bucket in world time."""
-
-    size: float
-    refill: float
-    """tokens a second"""
-    level: float = -1.0
-    at: datetime | None = None
-
-    def take(self, count: float, now: datetime) -> bool:
-        """Take tokens if there are enough."""
-        if self.at is None:
-            self.level = self.size
-        else:
-            self.level = min(self.size, self.level + (now - self.at).total_seconds() * self.refill)
-        self.at = now
-        if self.level < count:
-            return False
-        self.level -= count
-        return True
-
-
-@dataclass
 class Region:
-    """A region's spec plus what has happened in it."""
+    """A region's spec plus what has happened in it. Keys of tables are (zone, type, spot)."""
 
     spec: RegionSpec
     start: datetime
     no_capacity_status: int = 500
+    throttle: Throttle = field(default_factory=Throttle)
     machines: dict[str, Machine] = field(default_factory=dict)
-    used: dict[tuple[str, str, bool], int] = field(default_factory=dict)
-    """(zone, type, spot) → machines of ours"""
+    """by id, in order of launch"""
+    used: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
+    vcpus: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    """(quota group, spot) → vCPUs in use"""
+    addresses: Counter[str] = field(default_factory=Counter)
+    """subnet → addresses in use"""
     prices: dict[tuple[str, str, bool], list[PriceChange]] = field(default_factory=dict)
-    launch_tokens: Bucket = field(default_factory=lambda: Bucket(1000, 2))
-    """a machine each; 1,000 at once, then two a second (EC2's resource bucket)"""
-    call_tokens: Bucket = field(default_factory=lambda: Bucket(1000, 100))
     down: bool = False
+    """every call answers 503"""
+    slow_seconds: float = 0.0
+    """real seconds that every call takes"""
 
     def __post_init__(self) -> None:
+        listed: dict[str, Fraction] = {}
         for zone, offers in self.spec.zones.items():
             for kind, offer in offers.items():
-                self.prices[zone, kind, False] = [PriceChange(self.start, offer.price)]
+                price = listed.setdefault(kind, offer.price)
+                self.prices[zone, kind, False] = [PriceChange(self.start, price)]
                 if offer.spot is not None:
                     self.prices[zone, kind, True] = [PriceChange(self.start, offer.spot)]
+
+    @property
+    def sold(self) -> set[str]:
+        """Types that some zone sells."""
+        return {kind for offers in self.spec.zones.values() for kind in offers}
 
     def offer(self, zone: str, kind: str) -> OfferSpec:
         """What the zone sells of a type; AwsError Unsupported where it does not."""
         found = self.spec.zones[zone].get(kind)
-        if found is None:
-            others = sorted(z for z, offers in self.spec.zones.items() if kind in offers)
-            where = (
-                f" Please retry your request by not specifying an Availability Zone or choosing {', '.join(others)}."
-                if others
-                else ""
-            )
+        if found is not None:
+            return found
+        others = sorted(name for name, offers in self.spec.zones.items() if kind in offers)
+        if not others:
             raise AwsError(
                 "Unsupported",
-                f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone}).{where}",
+                "The requested configuration is currently not supported. "
+                "Please check the documentation for supported configurations.",
             )
-        return found
+        raise AwsError(
+            "Unsupported",
+            f"Your requested instance type ({kind}) is not supported in your requested Availability Zone ({zone}). "
+            f"Please retry your request by not specifying an Availability Zone or choosing {', '.join(others)}.",
+        )
 
-    def kind(self, name: str) -> TypeFacts:
+    @staticmethod
+    def kind(name: str) -> TypeFacts:
         """The type; AwsError where EC2 does not know it."""
         found = type_facts().get(name)
         if found is None:
@@ -150,97 +96,72 @@ class Region:
         """Machines that can still be had."""
         offer = self.offer(zone, kind)
         capacity = offer.spot_capacity if spot else offer.capacity
-        return max(0, capacity - self.used.get((zone, kind, spot), 0))
+        return max(0, capacity - self.used[zone, kind, spot])
 
-    def affordable(self, kind: TypeFacts, spot: bool) -> int:
-        """Machines of a type that the quota of its family still allows."""
+    def quota_left(self, family: str, spot: bool) -> int:
+        """vCPUs of a quota group that can still be used."""
         quotas = self.spec.spot_quotas if spot else self.spec.quotas
-        limit = quotas.get(kind.family)
-        if limit is None:
-            return 10**9
-        used = sum(
-            m.kind.vcpus
-            for m in self.machines.values()
-            if m.live and m.spot == spot and m.kind.family == kind.family
-        )
-        return max(0, (limit - used) // kind.vcpus)
-
-    def check_quota(self, kind: TypeFacts, spot: bool, count: int) -> int:
-        """As many of `count` as the quota allows; AwsError where it allows none."""
-        allowed = min(count, self.affordable(kind, spot))
-        if allowed > 0:
-            return allowed
-        if spot:
-            raise AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-        limit = self.spec.quotas.get(kind.family, 0)
-        raise AwsError(
-            "VcpuLimitExceeded",
-            f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for the instance "
-            "bucket that the specified instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request "
-            "to request an adjustment to this limit.",
-        )
-
-    def no_capacity(self, zone: str, kind: str) -> AwsError:
-        """EC2's words for it; the status is a 500 that clients retry."""
-        return AwsError(
-            "InsufficientInstanceCapacity",
-            f"We currently do not have sufficient {kind} capacity in the Availability Zone you requested ({zone}). "
-            "Our system will be working on provisioning additional capacity.",
-            self.no_capacity_status,
-        )
+        limit = quotas.get(family)
+        return UNLIMITED if limit is None else max(0, limit - self.vcpus[family, spot])
 
     def addresses_left(self, subnet: str) -> int:
         """Free addresses in a subnet."""
-        used = sum(1 for m in self.machines.values() if m.live and m.subnet == subnet)
-        return max(0, self.spec.subnets[subnet].addresses - used)
+        return max(0, self.spec.subnets[subnet].addresses - self.addresses[subnet])
+
+    def no_quota(self, family: str, spot: bool) -> AwsError:
+        """EC2's words where the quota does not allow one machine more."""
+        if spot:
+            return AwsError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+        return AwsError(
+            "VcpuLimitExceeded",
+            "You have requested more vCPU capacity than your current vCPU limit of "
+            f"{self.spec.quotas.get(family, 0)} allows for the instance bucket that the specified instance type "
+            "belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to "
+            "this limit.",
+        )
+
+    def no_capacity(self, zone: str, kind: str, spot: bool) -> AwsError:
+        """EC2's words where it has no machine more; with the status 500 clients repeat it by themselves."""
+        if spot:
+            words = "There is no Spot capacity available that matches your request."
+        else:
+            words = (
+                f"We currently do not have sufficient {kind} capacity in the Availability Zone you requested "
+                f"({zone}). Our system will be working on provisioning additional capacity."
+            )
+        return AwsError("InsufficientInstanceCapacity", words, self.no_capacity_status)
+
+    @staticmethod
+    def no_addresses(subnet: str) -> AwsError:
+        """EC2's words where a subnet is full."""
+        return AwsError(
+            "InsufficientFreeAddressesInSubnet",
+            f"There are not enough free addresses in subnet '{subnet}' to satisfy the requested number of instances.",
+        )
 
     def add(self, machine: Machine) -> None:
-        """Take the capacity that a new machine needs."""
+        """A machine takes what it needs."""
         self.machines[machine.id] = machine
-        key = (machine.zone, machine.kind.name, machine.spot)
-        self.used[key] = self.used.get(key, 0) + 1
+        self._count(machine, 1)
 
-    def end(self, machine: Machine, now: datetime, reason: str) -> None:
-        """A machine begins to shut down; its capacity is free again."""
+    def end(self, machine: Machine, now: datetime, code: str) -> bool:
+        """A machine begins to shut down, and what it took is free again; False where it did already."""
         if machine.ended is not None:
-            return
-        machine.ended = now
-        machine.end_reason = f"{reason} ({now:%Y-%m-%d %H:%M:%S} GMT)"
-        key = (machine.zone, machine.kind.name, machine.spot)
-        self.used[key] -= 1
+            return False
+        machine.ended, machine.end_code = now, code
+        self._count(machine, -1)
+        return True
+
+    def _count(self, machine: Machine, sign: int) -> None:
+        self.used[machine.zone, machine.kind.name, machine.spot] += sign
+        self.vcpus[machine.kind.family, machine.spot] += sign * machine.kind.vcpus
+        self.addresses[machine.subnet] += sign
 
     def listed(self, now: datetime, visible_after: float) -> list[Machine]:
-        """What DescribeInstances shows: not the newest ones yet, and ended ones for an hour."""
-        lag = timedelta(seconds=visible_after)
+        """What EC2 shows, in order of launch: not the newest ones yet, and ended ones for an hour."""
+        newest, oldest_end = now - timedelta(seconds=visible_after), now - LISTED_FOR
         return [
-            m
-            for m in self.machines.values()
-            if now >= m.launched + lag and (m.ended is None or now < m.ended + LISTED_FOR)
+            machine
+            for machine in self.machines.values()
+            if machine.launched <= newest and (machine.ended is None or machine.ended > oldest_end)
         ]
-
-
-def matches(machine: Machine, filters: list[Mapping[str, Any]], now: datetime) -> bool:
-    """EC2's Filters: all must hold, each by one of its values (* and ? are wildcards)."""
-    return all(_holds(machine, each["Name"], list(each.get("Values", ())), now) for each in filters)
-
-
-def _holds(machine: Machine, name: str, values: list[str], now: datetime) -> bool:
-    if name.startswith("tag:"):
-        value = machine.tags.get(name[4:])
-        return value is not None and any(fnmatchcase(value, pattern) for pattern in values)
-    if name == "tag-key":
-        return any(key in machine.tags for key in values)
-    plain = {
-        "instance-id": machine.id,
-        "instance-state-name": machine.state(now)[1],
-        "instance-type": machine.kind.name,
-        "availability-zone": machine.zone,
-        "subnet-id": machine.subnet,
-        "client-token": machine.token,
-        "reservation-id": machine.reservation,
-        "private-dns-name": machine.node_name,
-        "image-id": machine.image,
-    }
-    if name not in plain:
-        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return any(fnmatchcase(plain[name], pattern) for pattern in values)

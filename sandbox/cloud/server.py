@@ -3,78 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
 from aiohttp import web
 
+from sandbox.cloud.access import Caller, caller
+from sandbox.cloud.bill import Bill, Item, midnight
 from sandbox.cloud.codec import AwsError, JsonCodec, QueryCodec
 from sandbox.cloud.cost_explorer import CostExplorer
-from sandbox.cloud.costs import spent
-from sandbox.cloud.ec2 import MUTATING, Action, Machines
+from sandbox.cloud.ec2 import MUTATING, Machines
 from sandbox.cloud.ec2_catalog import Catalog
+from sandbox.cloud.faults import Faults, Hook
 from sandbox.cloud.fleets import Fleets
 from sandbox.cloud.join import Joining
 from sandbox.cloud.launches import Launcher
+from sandbox.cloud.machine import Machine
+from sandbox.cloud.market import Market
 from sandbox.cloud.pricing import Pricing
-from sandbox.cloud.region import SPOT_NOTICE, Machine, PriceChange, Region
+from sandbox.cloud.region import Region
 from sandbox.cloud.spec import parse_spec
+from sandbox.cloud.templates import Action, Templates
+from sandbox.cloud.throttle import Throttle
 from sandbox.hosting import Host
 from sandbox.world import World
 
-_SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
-Hook = Callable[[str, Mapping[str, Any]], Any]
-
-
-@dataclass
-class Faults:
-    """What goes wrong on purpose."""
-
-    errors: dict[str, list[AwsError]] = field(default_factory=dict)
-    """action → errors for its next calls"""
-    lost_replies: int = 0
-    """the next changing calls are carried out and their connection closed without a reply"""
-    slow_seconds: float = 0.0
+_MAX_BODY = 8 * 1024 * 1024
+_TAG_PREFIX = "quartermaster.dev/"
 
 
 class Cloud:
-    """One account in several regions. `spec` is documented in `sandbox.cloud.spec`."""
+    """One account in several regions. `spec` is documented in `sandbox.cloud.spec`.
+
+    Everything but `serve` is called on the sandbox's loop (`Host.call`).
+    """
 
     def __init__(self, world: World, spec: Mapping[str, Any]) -> None:
         self.world = world
         self.spec = parse_spec(spec)
         self.regions = {
-            name: Region(region, world.now, self.spec.no_capacity_status)
+            name: Region(region, world.now, self.spec.no_capacity_status, Throttle(self.spec.throttle))
             for name, region in self.spec.regions.items()
         }
         self.joining = Joining(world, self.spec, self.regions)
-        launcher = Launcher(world, self.spec, self.joining.launched)
-        self.cost_explorer = CostExplorer(world, self.spec, self.regions)
-        self._pricing = Pricing(world, self.regions)
+        self.market = Market(world, self.regions, self.joining.ended)
+        self.billing = Bill(world, self.spec.bill, self.regions)
+        self.cost_explorer = CostExplorer(self.billing)
+        self.faults = Faults()
+        self.requests: list[tuple[datetime, str, str]] = []
+        """(world time, region, action) of every EC2 call that changed something"""
+        templates = Templates(world)
+        launcher = Launcher(world, self.spec, templates, self.joining.launched)
         self._ec2 = QueryCodec("ec2")
         self._json = JsonCodec()
         self._actions: dict[str, Action] = {
             **Machines(launcher, self.joining.ended).actions(),
             **Catalog(world, self.regions).actions(),
             **Fleets(launcher).actions(),
+            **templates.actions(),
         }
         self._targets = {
-            "AWSPriceListService.GetProducts": self._pricing.get_products,
+            "AWSPriceListService.GetProducts": Pricing(world, self.regions).get_products,
             "AWSInsightsIndexService.GetCostAndUsage": self.cost_explorer.get_cost_and_usage,
         }
-        self.faults = Faults()
-        self.hooks: list[Hook] = []
-        self.requests: list[tuple[datetime, str, str]] = []
-        """(world time, region, action) of every EC2 call that changes something"""
 
     def app(self) -> web.Application:
         """The application: everything is a POST to /."""
-        application = web.Application(client_max_size=8 * 1024 * 1024)
+        application = web.Application(client_max_size=_MAX_BODY)
         application.router.add_post("/", self._handle)
+        self.joining.follow(application)
         return application
 
     def serve(self, host: Host, *, port: int = 0) -> str:
@@ -82,125 +81,93 @@ class Cloud:
         return host.serve(self.app(), port=port)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
-        if self.faults.slow_seconds:
-            await asyncio.sleep(self.faults.slow_seconds)
         target = request.headers.get("X-Amz-Target", "")
         try:
-            region = self._authenticated(request)
+            who = caller(request.headers.get("Authorization", ""), self.spec.credentials)
+            await self._take_time(who)
+            if target:
+                return self._handle_json(who, target, await request.read())
+            form = {key: str(value) for key, value in (await request.post()).items()}
+            return await self._handle_ec2(request, who, form)
         except AwsError as error:
-            return self._refusal(error, target)
-        if target:
-            return self._handle_json(target, await request.read())
-        form = {key: str(value) for key, value in (await request.post()).items()}
-        return await self._handle_ec2(request, region, form)
+            body = self._json.error(error) if target else self._ec2.error(error)
+            kind = self._json.content_type if target else self._ec2.content_type
+            return web.Response(body=body, status=error.status, headers={"Content-Type": kind})
 
-    def _authenticated(self, request: web.Request) -> str:
-        match = _SCOPE.search(request.headers.get("Authorization", ""))
-        if match is None:
-            raise AwsError("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
-        if match[1] not in self.spec.credentials:
-            code = "UnrecognizedClientException" if request.headers.get("X-Amz-Target") else "AuthFailure"
-            raise AwsError(code, "AWS was not able to validate the provided access credentials", 401)
-        return match[2]
+    async def _take_time(self, who: Caller) -> None:
+        region = self.regions.get(who.region) if who.service == "ec2" else None
+        slow = max(self.faults.slow_seconds, region.slow_seconds if region else 0.0)
+        if slow:
+            await asyncio.sleep(slow)
 
-    def _refusal(self, error: AwsError, target: str) -> web.Response:
-        body = self._json.error(error) if target else self._ec2.error(error)
-        kind = self._json.content_type if target else "text/xml"
-        return web.Response(body=body, status=error.status, headers={"Content-Type": kind})
-
-    def _handle_json(self, target: str, body: bytes) -> web.Response:
-        try:
-            action = self._targets.get(target)
-            if action is None:
-                raise AwsError("UnknownOperationException", f"{target} is not offered here.")
-            answer = action(self._json.read(body))
-        except AwsError as error:
-            return self._refusal(error, target)
-        return web.Response(body=self._json.write(answer), headers={"Content-Type": self._json.content_type})
+    def _handle_json(self, who: Caller, target: str, body: bytes) -> web.Response:
+        answering = self._targets.get(target)
+        name = target.rpartition(".")[2]
+        if answering is None:
+            raise AwsError("UnknownOperationException", f"{target} is not offered here.")
+        self.faults.raise_next(name)
+        who.check(name)
+        answer = self._json.write(answering(self._json.read(body)))
+        return web.Response(body=answer, headers={"Content-Type": self._json.content_type})
 
     async def _handle_ec2(
-        self, request: web.Request, place: str, form: Mapping[str, str]
+        self, request: web.Request, who: Caller, form: Mapping[str, str]
     ) -> web.StreamResponse:
         name = form.get("Action", "")
         changing = name in MUTATING
-        info = {"action": name, "region": place, "form": form}
-        if changing and await self._stopped("before", info):
+        info = {"action": name, "region": who.region, "form": form}
+        if changing and await self.faults.tell("before", info):
             return _hang_up(request)
-        try:
-            body = self._perform(name, place, form)
-        except AwsError as error:
-            return self._refusal(error, "")
+        body = self._perform(who, name, form)
         if changing:
-            self.requests.append((self.world.now, place, name))
-            if self.faults.lost_replies > 0:
-                self.faults.lost_replies -= 1
-                return _hang_up(request)
-            if await self._stopped("after", info):
+            self.requests.append((self.world.now, who.region, name))
+            lost = self.faults.lose_reply()
+            if await self.faults.tell("after", info) or lost:
                 return _hang_up(request)
         return web.Response(body=body, headers={"Content-Type": self._ec2.content_type})
 
-    def _perform(self, name: str, place: str, form: Mapping[str, str]) -> bytes:
-        waiting = self.faults.errors.get(name)
-        if waiting:
-            raise waiting.pop(0)
-        region = self.regions.get(place)
+    def _perform(self, who: Caller, name: str, form: Mapping[str, str]) -> bytes:
+        region = self.regions.get(who.region)
         if region is None:
-            raise AwsError("AuthFailure", f"The region {place} is not enabled for this account.", 401)
+            raise AwsError("AuthFailure", f"The region {who.region} is not enabled for this account.", 401)
         if region.down:
             raise AwsError("Unavailable", "The server is overloaded and can't handle the request.", 503)
+        self.faults.raise_next(name)
         operation = self._ec2.operation(name)
         action = self._actions.get(name)
         if action is None:
             raise AwsError("UnsupportedOperation", f"{name} is not offered here.")
-        if not region.call_tokens.take(1, self.world.now):
-            raise AwsError("RequestLimitExceeded", "Request limit exceeded.", 503)
+        region.throttle.take(name, 1, self.world.now)
+        who.check(name)
         return self._ec2.write(operation, action(region, self._ec2.read(operation, form)))
 
-    async def _stopped(self, moment: str, info: Mapping[str, Any]) -> bool:
-        stop = False
-        for hook in self.hooks:
-            said = hook(moment, info)
-            if isinstance(said, Awaitable):
-                said = await said
-            stop = stop or said == "drop"
-        return stop
-
-    # What scenarios and tests do to it and read from it (on the sandbox's loop)
+    # What scenarios and tests do to it and read from it.
 
     def on_request(self, hook: Hook) -> None:
         """Call `hook(moment, info)` around each changing EC2 call, moments `before` and `after` (performed,
-        not yet answered); returning "drop" (or an awaitable of it) ends the connection there."""
-        self.hooks.append(hook)
+        not yet answered; not for refused ones); returning "drop" (or an awaitable of it) ends the connection
+        there. `info` has the action, the region and the raw form."""
+        self.faults.hooks.append(hook)
+
+    def fail_next(self, action: str, code: str, *, times: int = 1, status: int | None = None) -> None:
+        """The next calls of an action answer an error, by default with the status that AWS sends with it."""
+        self.faults.fail_next(action, code, times=times, status=status)
+
+    def lose_replies(self, count: int = 1) -> None:
+        """The next changing calls are carried out, and their connection closed without a reply."""
+        self.faults.lost_replies += count
 
     def set_capacity(self, region: str, zone: str, kind: str, count: int, *, spot: bool = False) -> None:
-        """How many machines of a type the zone has in all."""
-        offer = self.regions[region].offer(zone, kind)
-        if spot:
-            offer.spot_capacity = count
-        else:
-            offer.capacity = count
+        """How many machines of a type the zone has in all; running ones stay."""
+        self.market.set_capacity(self.regions[region], zone, kind, count, spot=spot)
 
     def set_price(self, region: str, zone: str, kind: str, price: str, *, spot: bool = False) -> None:
-        """A price per hour from now on."""
-        changes = self.regions[region].prices.setdefault((zone, kind, spot), [])
-        changes.append(PriceChange(self.world.now, Fraction(price)))
-
-    def fail_next(self, action: str, code: str, *, times: int = 1, status: int = 400) -> None:
-        """The next calls of an action answer an error."""
-        error = AwsError(code, f"{code}, as asked for", status)
-        self.faults.errors.setdefault(action, []).extend([error] * times)
+        """A price per hour from now on: a zone's for spot, the whole region's for on-demand."""
+        self.market.set_price(self.regions[region], zone, kind, Fraction(price), spot=spot)
 
     def interrupt(self, machine_id: str) -> None:
-        """Take a spot machine back: marked now, ended two minutes later."""
-        region, machine = self.find(machine_id)
-        machine.marked = self.world.now
-
-        def end() -> None:
-            if machine.live:
-                region.end(machine, self.world.now, "Server.SpotInstanceTermination")
-                self.joining.ended(machine)
-
-        self.world.after(SPOT_NOTICE.total_seconds(), end)
+        """Take a spot machine back, and its capacity with it: marked now, ended two minutes later."""
+        self.market.interrupt(*self.find(machine_id))
 
     def find(self, machine_id: str) -> tuple[Region, Machine]:
         """A machine and its region; KeyError where there is none."""
@@ -210,14 +177,24 @@ class Cloud:
         raise KeyError(machine_id)
 
     def machines(self) -> list[Machine]:
-        """All machines ever, oldest first."""
-        found = [m for region in self.regions.values() for m in region.machines.values()]
-        return sorted(found, key=lambda m: (m.launched, m.number))
+        """All machines ever, in order of launch."""
+        found = [machine for region in self.regions.values() for machine in region.machines.values()]
+        return sorted(found, key=lambda machine: machine.number)
 
     def spent(self, since: datetime, until: datetime, **tags: str) -> Fraction:
-        """Dollars of machines that carry all these tags (given without their prefix), exactly."""
-        wanted = {f"quartermaster.dev/{key}": value for key, value in tags.items()}
-        return spent(self.regions, since, until, lambda m: wanted.items() <= m.tags.items())
+        """Dollars of machines in [since, until), exactly; of those that carry all these tags (`run="ab1"`)."""
+        wanted = {_TAG_PREFIX + key: value for key, value in tags.items()}
+        return self.billing.spent(since, until, lambda carried: wanted.items() <= carried.items())
+
+    def bill(self, day: str) -> list[Item]:
+        """Everything of a UTC day (`2026-11-06`) that was really run up, whether it is on the bill yet or not."""
+        start = midnight(datetime.fromisoformat(day).date())
+        return list(self.billing.really(start, midnight_after(start)))
+
+
+def midnight_after(start: datetime) -> datetime:
+    """The end of a UTC day."""
+    return midnight(datetime.fromordinal(start.toordinal() + 1).date())
 
 
 def _hang_up(request: web.Request) -> web.StreamResponse:

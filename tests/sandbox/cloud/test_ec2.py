@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError
 
+from sandbox.cloud.spec import RateSpec
+
 
 def code(caught) -> str:
     """The error code that boto3 read."""
@@ -77,6 +79,7 @@ def test_unknown_credentials_and_regions_are_refused(sandbox):
 def test_describe_lags_a_launch_and_pages(sandbox):
     """A launch is listed after seconds; pages follow MaxResults; filters by tag and state."""
     machine = sandbox.launch(MaxCount=5)["Instances"][0]["InstanceId"]
+    sandbox.launch(InstanceType="p5.48xlarge", MaxCount=2)
     ec2 = sandbox.clients("ec2")
     assert ec2.describe_instances()["Reservations"] == []
     with pytest.raises(ClientError) as caught:
@@ -84,15 +87,15 @@ def test_describe_lags_a_launch_and_pages(sandbox):
     assert code(caught) == "InvalidInstanceID.NotFound"
 
     sandbox.pass_time(10)
-    pages = list(ec2.get_paginator("describe_instances").paginate(PaginationConfig={"PageSize": 2}))
-    assert [sum(len(r["Instances"]) for r in p["Reservations"]) for p in pages] == [2, 2, 1]
+    pages = list(ec2.get_paginator("describe_instances").paginate(PaginationConfig={"PageSize": 5}))
+    assert [sum(len(r["Instances"]) for r in p["Reservations"]) for p in pages] == [5, 2]
     running = ec2.describe_instances(
         Filters=[
             {"Name": "tag:quartermaster.dev/run", "Values": ["r*"]},
             {"Name": "instance-state-name", "Values": ["running"]},
         ]
     )
-    assert len(running["Reservations"][0]["Instances"]) == 5
+    assert [len(r["Instances"]) for r in running["Reservations"]] == [5, 2]
 
 
 def test_terminating_twice_is_fine_and_frees_capacity(sandbox):
@@ -125,7 +128,7 @@ def test_a_lost_reply_is_carried_out_and_repeated_by_its_token(sandbox):
 
 def test_throttling_is_in_world_time(sandbox):
     """1,000 launches at once, then two a second."""
-    sandbox.cloud.regions["us-west-2"].launch_tokens.size = 3
+    sandbox.cloud.regions["us-west-2"].throttle.rates["launches"] = RateSpec(3, 2)
     sandbox.launch(MaxCount=3)
     with pytest.raises(ClientError) as caught:
         sandbox.launch()

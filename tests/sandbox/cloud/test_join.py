@@ -21,6 +21,7 @@ def test_a_right_machine_becomes_a_node(sandbox):
         "cpu": "191450m",
         "memory": "1938410Mi",
         "pods": "100",
+        "ephemeral-storage": "17Gi",
         "nvidia.com/gpu": "8",
     }
 
