@@ -58,11 +58,8 @@ class Cluster:
         self._world = world
         self._host = host
         self._rules = {MACHINE: MACHINE_RULES, **(users or {})}
-        self.scheduler: Scheduler | None = None
-        self.jobs: JobController | None = None
-        self.kubelets: Kubelets | None = None
-        self.garbage: GarbageCollector | None = None
-        self.nodes: NodeLifecycle | None = None
+        self._kubelets: Kubelets | None = None
+        self._scheduler: Scheduler | None = None
         host.call(self._build, controllers, profile)
         self.address = self.api.serve(host)
 
@@ -75,23 +72,35 @@ class Cluster:
         by_token = {token: user for user, token in self._tokens.items()}
         self.api = KubeApi(world, self.store, tokens=by_token, rules=self._rules)
         if "garbage" in controllers:
-            self.garbage = GarbageCollector(world, self.store)
+            GarbageCollector(world, self.store)
         if "nodes" in controllers:
-            self.nodes = NodeLifecycle(world, self.store)
+            NodeLifecycle(world, self.store)
         if "jobs" in controllers:
-            self.jobs = JobController(world, self.store)
+            JobController(world, self.store)
         if "scheduler" in controllers:
-            self.scheduler = Scheduler(world, self.store)
+            self._scheduler = Scheduler(world, self.store)
         if "kubelets" in controllers:
-            self.kubelets = Kubelets(world, self.store, profile)
+            self._kubelets = Kubelets(world, self.store, profile)
             self.api.reader.logs = self._log
 
     def _log(self, pod: Object, container: str, tail: int | None) -> str:
-        if self.kubelets is None:
-            return ""
         metadata = pod["metadata"]
         lines = self.kubelets.logs(metadata["namespace"], metadata["name"], container).splitlines(True)
         return "".join(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :])
+
+    @property
+    def kubelets(self) -> Kubelets:
+        """What runs on the nodes; RuntimeError where the cluster was made without."""
+        if self._kubelets is None:
+            raise RuntimeError(f"Cluster {self.name} runs no kubelets.")
+        return self._kubelets
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """RuntimeError where the cluster was made without."""
+        if self._scheduler is None:
+            raise RuntimeError(f"Cluster {self.name} runs no scheduler.")
+        return self._scheduler
 
     @property
     def join_token(self) -> str:

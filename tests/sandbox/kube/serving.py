@@ -125,7 +125,7 @@ def pod(name: str, *, labels: Object | None = None, **spec: Any) -> Object:
     }
 
 
-def job(name: str, *, template: Object | None = None, **spec: Any) -> Object:
+def job(name: str, *, template: Any = None, **spec: Any) -> Object:
     """A Job manifest whose pods never restart."""
     inner = {"containers": [container()], "restartPolicy": "Never"} | (template or {})
     return {
@@ -136,7 +136,7 @@ def job(name: str, *, template: Object | None = None, **spec: Any) -> Object:
     }
 
 
-def config_map(name: str, *, labels: Object | None = None, **data: str) -> Object:
+def config_map(name: str, *, labels: Any = None, **data: str) -> Object:
     """A ConfigMap manifest."""
     metadata: Object = {"name": name} | ({"labels": labels} if labels else {})
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

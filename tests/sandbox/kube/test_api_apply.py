@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kubernetes import client
 
@@ -224,7 +226,7 @@ def test_force_belongs_to_apply_alone(served):
 
 def test_the_official_client_applies(served):
     """Its body goes out as JSON under the apply content type."""
-    core = client.CoreV1Api(served.official())
+    core: Any = client.CoreV1Api(served.official())
     found = core.patch_namespaced_config_map(
         "c", "research", config_map("c", a="1"), field_manager="m1", force=True, _content_type=APPLY
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -195,7 +196,7 @@ def test_lists_that_are_refused(served, query, code, sentence):
 def test_the_official_client_pages_through(served):
     """Typed lists with limit and continue."""
     fill(served, 5)
-    core = client.CoreV1Api(served.official())
+    core: Any = client.CoreV1Api(served.official())
     page = core.list_namespaced_config_map("research", limit=2, label_selector="n in (0,1)")
     second = core.list_namespaced_config_map("research", limit=9, _continue=page.metadata._continue)
 

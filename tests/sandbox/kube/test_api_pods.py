@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kubernetes import client
 
@@ -261,7 +263,7 @@ def test_the_official_client_reads_everything_back(served):
     """Its strict models accept pods, nodes and namespaces as they are served."""
     running(served, "p")
     served.ok("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4"}}})
-    core = client.CoreV1Api(served.official())
+    core: Any = client.CoreV1Api(served.official())
 
     assert core.list_pod_for_all_namespaces().items[0].status.phase == "Running"
     assert core.read_node("n1").status.capacity == {"cpu": "4"}

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import urllib3
 import yaml
-from kubernetes import client, config
+from kubernetes import client
+from kubernetes.config import kube_config
 
 from sandbox.hosting import Host
 from sandbox.kube.cluster import Cluster
@@ -80,7 +81,9 @@ def test_users_have_their_own_tokens_and_rules(host, http):
     assert call(http, cluster, token, "GET", "/api/v1/nodes")[0] == 403
     assert call(http, cluster, cluster.join_token, "GET", "/api/v1/pods")[0] == 403
     assert len({cluster.token(user) for user in ("admin", "machine", "product")}) == 3
-    assert cluster.scheduler is cluster.kubelets is None
+    for part in ("scheduler", "kubelets"):
+        with pytest.raises(RuntimeError, match=f"Cluster home runs no {part}"):
+            getattr(cluster, part)
 
 
 def test_the_kubeconfig_is_read_by_the_official_client(host, tmp_path):
@@ -88,7 +91,7 @@ def test_the_kubeconfig_is_read_by_the_official_client(host, tmp_path):
     cluster = Cluster(World(START), host, "home", controllers=())
     path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(cluster.kubeconfig()))
-    api = config.new_client_from_config(str(path))
+    api = kube_config.new_client_from_config(str(path))
 
     assert len(client.CoreV1Api(api).list_namespace().items) == 4
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from typing import Any
 
 import pytest
 import urllib3
-from kubernetes import client, watch
+from kubernetes import client
+from kubernetes.watch.watch import Watch
 
 from tests.sandbox.kube.serving import MAPS, MERGE, PODS, config_map, pod
 
@@ -205,9 +207,9 @@ def test_a_watch_ends_after_its_timeout_in_real_time(served):
 
 def test_the_official_client_watches(served):
     """Typed objects through kubernetes.watch, resumed by itself."""
-    core = client.CoreV1Api(served.official())
+    core: Any = client.CoreV1Api(served.official())
     served.ok("POST", MAPS, config_map("a"))
-    stream = watch.Watch().stream(core.list_namespaced_config_map, "research", timeout_seconds=5)
+    stream = Watch().stream(core.list_namespaced_config_map, "research", timeout_seconds=5)
     first = next(stream)
     served.ok("POST", MAPS, config_map("b"))
     second = next(stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,8 +48,8 @@ class Replica:
     def __init__(self, hub, reader, selector):
         self.hub, self.reader, self.selector = hub, reader, selector
         self.objects = {}
-        self.version = None
-        self.watcher = None
+        self.version = 0
+        self.watcher: Any = None
         self.relist()
 
     def relist(self):
