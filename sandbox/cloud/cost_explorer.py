@@ -42,7 +42,7 @@ class CostExplorer:
         self.calls = 0
 
     def get_cost_and_usage(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Amounts a period (and group), one page; AwsError DataUnavailableException before there is any bill."""
+        """Amounts a period (and group), one page."""
         self.calls += 1
         periods = self._periods(request)
         metrics = list(request.get("Metrics", ()))
@@ -112,7 +112,7 @@ class CostExplorer:
             raise AwsError("ValidationException", "Start date cannot be in the future.")
         if (today.year - first.year) * 12 + today.month - first.month > _HISTORY_MONTHS:
             raise AwsError("ValidationException", "You haven't enabled historical data beyond 14 months.")
-        if self._bill.edge() <= self._bill.opened:
+        if self._bill.spec.new_account and self._bill.edge() <= self._bill.opened:
             raise AwsError(
                 "DataUnavailableException", "Data is not available. Please try to adjust the time period."
             )

@@ -32,6 +32,7 @@ no_capacity_status: 500                        # as the real service: clients re
 bill:
   after_hours: 24                              # a day is on the bill this long after its end
   final_after_days: 3                          # and no longer an estimate this long after its end
+  new_account: false                           # true: DataUnavailable, not zeros, before its first day is billed
   tags: [quartermaster.dev/run]                # keys activated for cost allocation
   lines:                                       # what else is on it
     - {day: 2026-11-06, amount: "-12.5", record_type: Credit, service: AmazonS3, region: us-east-1, tags: {}}
@@ -123,6 +124,7 @@ class BillSpec:
     final_after_days: float = 3.0
     tags: frozenset[str] = frozenset()
     lines: tuple[BillLine, ...] = ()
+    new_account: bool = False
 
 
 @dataclass
@@ -186,12 +188,13 @@ def _rate(place: str, raw: Mapping[str, Any]) -> RateSpec:
 
 
 def _bill(raw: Mapping[str, Any]) -> BillSpec:
-    _known("bill", raw, {"after_hours", "final_after_days", "tags", "lines"})
+    _known("bill", raw, {"after_hours", "final_after_days", "tags", "lines", "new_account"})
     return BillSpec(
         float(raw.get("after_hours", 24)),
         float(raw.get("final_after_days", 3)),
         frozenset(raw.get("tags", ())),
         tuple(bill_line(line) for line in raw.get("lines", ())),
+        bool(raw.get("new_account", False)),
     )
 
 
