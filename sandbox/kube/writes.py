@@ -126,6 +126,9 @@ class Writer:
             new = {**old, "metadata": metadata, "status": status}
         elif resource.has_status:
             new = {**new, "status": old.get("status", {})}
+        if resource.key == "namespaces":
+            finalizers = (new if asked.subresource == "finalize" else old)["spec"].get("finalizers")
+            new = {**new, "spec": {"finalizers": finalizers or []}}
         new = fill(resource.key, new)
         if resource.key == "pods":
             new = with_default_tolerations(new)

@@ -202,6 +202,17 @@ def test_a_create_with_a_version_is_an_error(served):
     assert "reason" not in status
 
 
+def test_a_namespace_is_finalized_through_its_subresource(served):
+    """A plain PUT does not take the finalizer away; `finalize` does, and the namespace goes."""
+    path = "/api/v1/namespaces/research"
+    served.ok("DELETE", path)
+    body = {"metadata": {"name": "research"}, "spec": {"finalizers": []}}
+    assert served.ok("PUT", path, body)["spec"] == {"finalizers": ["kubernetes"]}
+
+    served.ok("PUT", path + "/finalize", body)
+    assert served.call("GET", path)[0] == 404
+
+
 def test_nothing_new_comes_into_a_terminating_namespace(served):
     """403 with the cause NamespaceTerminating, for POST and for apply."""
     served.ok("DELETE", "/api/v1/namespaces/research")
