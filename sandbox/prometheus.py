@@ -15,7 +15,7 @@ from aiohttp import web
 
 from sandbox.promql import QueryError, Selector, parse, parse_duration
 from sandbox.promql_eval import Vector, evaluate, select
-from sandbox.series import SCRAPE_SECONDS, Labels, Series, Source, Span
+from sandbox.series import SCRAPE_SECONDS, Hints, Labels, Series, Source, Span
 from sandbox.world import World
 
 _MOST_POINTS = 11_000
@@ -32,15 +32,15 @@ class Prometheus:
         self.missing: set[str] = set()
         self.warnings: list[str] = []
 
-    def read(self, name: str, after: float, until: float) -> Iterable[Series]:
+    def read(self, name: str, after: float, until: float, hints: Hints) -> Iterable[Series]:
         """Series of one metric with scrapes in (after, until]; none after the present."""
         if name in self.missing:
             return
         until = min(until, self._world.now.timestamp())
-        found: dict[frozenset[tuple[str, str]], list[Span]] = {}
+        found: dict[tuple[tuple[str, str], ...], list[Span]] = {}
         for source in self.sources:
-            for series in source.series(name, after, until):
-                found.setdefault(frozenset(series.labels.items()), []).extend(series.spans)
+            for series in source.series(name, after, until, hints):
+                found.setdefault(tuple(sorted(series.labels.items())), []).extend(series.spans)
         for labels, spans in found.items():
             yield Series(dict(labels), tuple(sorted(spans)))
 

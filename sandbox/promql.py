@@ -24,6 +24,7 @@ _TOKENS = re.compile(
     )""",
     re.VERBOSE,
 )
+_ALTERNATIVES = re.compile(r"(?:[A-Za-z0-9_\-/ :|]|\\[.+*?()\[\]{}^$\-])*")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'"}
 
 
@@ -50,6 +51,14 @@ class Matcher:
         found = re.fullmatch(self.value, text, re.DOTALL) is not None
         return found is (self.operator == "=~")
 
+    def literals(self) -> frozenset[str] | None:
+        """The only values that can match, where they can be told from the text: `=`, and `=~"a|b\\.c"`."""
+        if self.operator == "=":
+            return frozenset({self.value})
+        if self.operator != "=~" or not _ALTERNATIVES.fullmatch(self.value):
+            return None
+        return frozenset(re.sub(r"\\(.)", r"\1", part) for part in self.value.split("|"))
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -59,6 +68,15 @@ class Selector:
     matchers: tuple[Matcher, ...]
     window: float | None = None
     offset: float = 0.0
+
+    def hints(self) -> dict[str, frozenset[str]]:
+        """Label → the only values that can match, where they are known."""
+        found: dict[str, frozenset[str]] = {}
+        for matcher in self.matchers:
+            literals = matcher.literals()
+            if literals is not None:
+                found[matcher.label] = found.get(matcher.label, literals) & literals
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def select(selector: Selector, read: Reader, at: float) -> Iterable[Series]:
     """The series that a selector means."""
     until = at - selector.offset
     after = until - (selector.window or SCRAPE_SECONDS)
-    for series in read(selector.name, after, until):
+    for series in read(selector.name, after, until, selector.hints()):
         if all(matcher.matches(series.labels.get(matcher.label, "")) for matcher in selector.matchers):
             yield series
 

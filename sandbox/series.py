@@ -7,7 +7,7 @@ somebody asks. What a query sees are the scrapes that fall into the spans, as wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,8 @@ SCRAPE_SECONDS = 15.0
 Span = tuple[float, float, float]
 """(from, until, value): Unix seconds, `until` excluded, `inf` = still so"""
 Labels = dict[str, str]
+Hints = Mapping[str, frozenset[str]]
+"""label → the only values that are asked for: an exporter need not make other series"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,10 @@ class Source(Protocol):
         """The metrics it has."""
         ...
 
-    def series(self, name: str, after: float, until: float) -> Iterable[Series]:
-        """Series of one metric that may have scrapes within (after, until]."""
+    def series(self, name: str, after: float, until: float, hints: Hints) -> Iterable[Series]:
+        """Series of one metric that may have scrapes within (after, until]; hints may be ignored."""
         ...
 
 
-Reader = Callable[[str, float, float], Iterable[Series]]
+Reader = Callable[[str, float, float, Hints], Iterable[Series]]
 """All series of a metric that may have scrapes in an interval."""

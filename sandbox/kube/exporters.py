@@ -20,7 +20,7 @@ from sandbox.kube.job_rules import is_suspended
 from sandbox.kube.kubelet import Kubelets
 from sandbox.kube.pod_status import read_stamp
 from sandbox.kube.store import Store
-from sandbox.series import SCRAPE_SECONDS, Labels, Series, Span
+from sandbox.series import SCRAPE_SECONDS, Hints, Labels, Series, Span
 
 Object = dict[str, Any]
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -33,40 +33,51 @@ class DcgmExporter:
     def __init__(self, cluster: str, kubelets: Kubelets, *, renamed: bool = False) -> None:
         self._cluster = cluster
         self._kubelets = kubelets
+        self._known = 0
+        self._by_pod: dict[str, list[GpuUse]] = {}
+        self._by_device: dict[str, list[GpuUse]] = {}
         self.renamed = renamed
 
     def names(self) -> Iterable[str]:
         """One metric."""
         return ("DCGM_FI_DEV_GPU_UTIL",)
 
-    def series(self, name: str, after: float, until: float) -> Iterator[Series]:
+    def series(self, name: str, after: float, until: float, hints: Hints) -> Iterator[Series]:
         """Held devices with their pods, free ones without."""
         if name != "DCGM_FI_DEV_GPU_UTIL":
             return
-        held: dict[str, list[GpuUse]] = {}
-        for use in self._kubelets.gpu_uses:
-            held.setdefault(use.device.uuid, []).append(use)
-            if use.utilisation is None or not _touches(use.since.timestamp(), _end(use), after, until):
-                continue
-            labels = {
-                **self._labels(use.device),
-                "namespace": use.namespace,
-                "pod": use.pod,
-                "container": use.container,
-            }
-            yield Series(labels, ((use.since.timestamp(), _end(use), use.utilisation),))
-        for node in self._kubelets.node_devices:
-            yield from self._idle(node, held, after, until)
+        self._catch_up()
+        for pod in sorted(hints.get("pod", self._by_pod)):
+            for use in self._by_pod.get(pod, ()):
+                if use.utilisation is not None and _touches(use.since.timestamp(), _end(use), after, until):
+                    yield self._held(use, use.utilisation)
+        if "" in hints.get("pod", {""}):
+            for node in self._kubelets.node_devices:
+                yield from self._idle(node, after, until)
 
-    def _idle(
-        self, node: NodeDevices, held: dict[str, list[GpuUse]], after: float, until: float
-    ) -> Iterator[Series]:
+    def _catch_up(self) -> None:
+        """Take over the uses that came since the last question."""
+        for use in self._kubelets.gpu_uses[self._known :]:
+            self._by_pod.setdefault(use.pod, []).append(use)
+            self._by_device.setdefault(use.device.uuid, []).append(use)
+        self._known = len(self._kubelets.gpu_uses)
+
+    def _held(self, use: GpuUse, utilisation: float) -> Series:
+        labels = {
+            **self._labels(use.device),
+            "namespace": use.namespace,
+            "pod": use.pod,
+            "container": use.container,
+        }
+        return Series(labels, ((use.since.timestamp(), _end(use), utilisation),))
+
+    def _idle(self, node: NodeDevices, after: float, until: float) -> Iterator[Series]:
         gone = node.until.timestamp() if node.until else math.inf
         for index in range(node.count):
             device = node.device(index)
             free: list[Span] = []
             start = node.since.timestamp()
-            for use in held.get(device.uuid, ()):
+            for use in self._by_device.get(device.uuid, ()):
                 if use.since.timestamp() > start:
                     free.append((start, use.since.timestamp(), 0.0))
                 start = _end(use)
@@ -125,14 +136,15 @@ class KubeStateMetrics:
         self._store = store
         self._pods: dict[str, _Record] = {}
         self._jobs: dict[str, _Record] = {}
-        self._makers: dict[str, Callable[[], Iterator[Series]]] = {
+        self._by_name: dict[str, list[_Record]] = {}
+        self._makers: dict[str, Callable[[Hints], Iterator[Series]]] = {
             "kube_pod_status_phase": self._pod_phases,
             "kube_pod_info": self._pod_info,
             "kube_pod_container_resource_requests": self._requests,
-            "kube_job_spec_completions": lambda: self._of_jobs("completions"),
-            "kube_job_spec_parallelism": lambda: self._of_jobs("parallelism"),
-            "kube_job_status_start_time": lambda: self._of_jobs("start_time"),
-            "kube_job_status_suspended": lambda: self._of_jobs("suspended"),
+            "kube_job_spec_completions": lambda hints: self._of_jobs("completions", hints),
+            "kube_job_spec_parallelism": lambda hints: self._of_jobs("parallelism", hints),
+            "kube_job_status_start_time": lambda hints: self._of_jobs("start_time", hints),
+            "kube_job_status_suspended": lambda hints: self._of_jobs("suspended", hints),
             **{f"kube_job_status_{kind}": self._job_count(kind) for kind in _JOB_COUNTS},
         }
         for resource in ("pods", "jobs.batch"):
@@ -144,10 +156,10 @@ class KubeStateMetrics:
         """What it has."""
         return tuple(self._makers)
 
-    def series(self, name: str, after: float, until: float) -> Iterator[Series]:
+    def series(self, name: str, after: float, until: float, hints: Hints) -> Iterator[Series]:
         """Series of one metric."""
         maker = self._makers.get(name)
-        for series in maker() if maker else ():
+        for series in maker(hints) if maker else ():
             if any(_touches(start, end, after, until) for start, end, _ in series.spans):
                 yield series
 
@@ -164,6 +176,8 @@ class KubeStateMetrics:
             if resource == "pods":
                 labels["uid"] = metadata["uid"]
             record = records[metadata["uid"]] = _Record(labels, obj)
+            if resource == "pods":
+                self._by_name.setdefault(metadata["name"], []).append(record)
         record.obj = obj
         if event == "DELETED":
             record.gone = now
@@ -172,14 +186,21 @@ class KubeStateMetrics:
         else:
             record.note(now, _job_state(obj))
 
-    def _pod_phases(self) -> Iterator[Series]:
-        for record in self._pods.values():
+    def _asked_pods(self, hints: Hints) -> Iterator[_Record]:
+        if "pod" not in hints:
+            yield from self._pods.values()
+            return
+        for name in sorted(hints["pod"]):
+            yield from self._by_name.get(name, ())
+
+    def _pod_phases(self, hints: Hints) -> Iterator[Series]:
+        for record in self._asked_pods(hints):
             for phase in _PHASES:
                 spans = record.spans(functools.partial(_is_state, phase))
                 yield Series({**record.labels, "phase": phase}, spans)
 
-    def _pod_info(self) -> Iterator[Series]:
-        for record in self._pods.values():
+    def _pod_info(self, hints: Hints) -> Iterator[Series]:
+        for record in self._asked_pods(hints):
             owners = record.obj["metadata"].get("ownerReferences") or [{}]
             labels = {
                 **record.labels,
@@ -189,9 +210,9 @@ class KubeStateMetrics:
             }
             yield Series(labels, record.spans(lambda _state: 1.0))
 
-    def _requests(self) -> Iterator[Series]:
+    def _requests(self, hints: Hints) -> Iterator[Series]:
         """As with the real one, completed pods keep theirs."""
-        for record in self._pods.values():
+        for record in self._asked_pods(hints):
             spans = record.spans(lambda _state: 1.0)
             for container in record.obj["spec"]["containers"]:
                 for name, quantity in container_requests(container).items():
@@ -205,11 +226,14 @@ class KubeStateMetrics:
                     }
                     yield Series(labels, tuple((start, end, value) for start, end, _ in spans))
 
-    def _job_count(self, kind: str) -> Callable[[], Iterator[Series]]:
-        return lambda: self._of_jobs(kind)
+    def _job_count(self, kind: str) -> Callable[[Hints], Iterator[Series]]:
+        return lambda hints: self._of_jobs(kind, hints)
 
-    def _of_jobs(self, kind: str) -> Iterator[Series]:
+    def _of_jobs(self, kind: str, hints: Hints) -> Iterator[Series]:
+        names = hints.get("job_name")
         for record in self._jobs.values():
+            if names is not None and record.labels["job_name"] not in names:
+                continue
             yield Series(record.labels, record.spans(lambda state: state.get(kind)))
 
 

@@ -41,7 +41,7 @@ def _candidate(
     if static_misfit(pod_class, node) is not None:
         return None
     lower = {key: other for key, other in node.pods.items() if other.priority < pod_class.priority}
-    if not lower:
+    if not lower or not _could_fit(pod_class, node, lower.values()):
         return None
     trial = _copy_without(node, lower)
     if room_misfit(pod_class, trial) is not None or not others_agree(trial):
@@ -54,6 +54,18 @@ def _candidate(
             victims.append(key)
     return (
         Candidate(node.name, tuple(victims), max(lower[key].priority for key in victims)) if victims else None
+    )
+
+
+def _could_fit(pod_class: PodClass, node: NodeState, lower: Iterable[PodClass]) -> bool:
+    """Whether the requests fit with all victims gone: the quick look before the exact one."""
+    victims = list(lower)
+    return all(
+        quantity
+        <= node.allocatable.get(name, 0)
+        - node.used.get(name, 0)
+        + sum(victim.requests.get(name, 0) for victim in victims)
+        for name, quantity in pod_class.requests.items()
     )
 
 

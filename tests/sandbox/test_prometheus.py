@@ -13,7 +13,7 @@ import urllib3
 from sandbox.hosting import Host
 from sandbox.kube.exporters import DcgmExporter, KubeStateMetrics
 from sandbox.prometheus import Prometheus
-from sandbox.promql import QueryError, parse
+from sandbox.promql import QueryError, Selector, parse
 from sandbox.promql_eval import evaluate
 from sandbox.series import Series
 from sandbox.world import World
@@ -31,7 +31,7 @@ def answer(
         Series(labels, tuple((START + start, START + end, value) for start, end, value in spans))
         for labels, spans in series
     ]
-    return evaluate(parse(text), lambda name, _after, _until: known if name == "m" else [], START + at)
+    return evaluate(parse(text), lambda name, *_more: known if name == "m" else [], START + at)
 
 
 A = ({"pod": "a", "node": "x"}, [(0.0, 300.0, 10.0), (300.0, 1e9, 40.0)])
@@ -338,3 +338,22 @@ def test_a_clock_from_the_world_is_used(asked: Asked) -> None:
     assert isinstance(asked.bench.world, World)
     _, body = asked.get("/api/v1/query", query="time()")
     assert float(body["data"]["result"][1]) == asked.bench.world.now.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("matcher", "literals"),
+    [
+        ('pod="a.b"', {"a.b"}),
+        ('pod=~"a|b-1"', {"a", "b-1"}),
+        ('pod=~"a\\\\.b|c"', {"a.b", "c"}),
+        ('pod=~"a.*"', None),
+        ('pod=~"(a|b)"', None),
+        ('pod=~"\\\\d"', None),
+        ('pod!="a"', None),
+    ],
+)
+def test_exporters_are_told_which_values_can_match(matcher: str, literals: set[str] | None) -> None:
+    """Only what the text says for sure: a hint may never hide a series."""
+    selector = parse(f"m{{{matcher}}}")
+    assert isinstance(selector, Selector)
+    assert selector.hints().get("pod") == literals

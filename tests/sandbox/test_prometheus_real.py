@@ -88,7 +88,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("prometheus")
     (folder / "samples").write_text(_open_metrics())
     (folder / "config.yml").write_text("global: {}\n")
-    backfill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", folder / "samples", folder / "data"]
+    backfill = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
+    backfill += [str(folder / "samples"), str(folder / "data")]
     subprocess.run(backfill, check=True, capture_output=True)
     address = f"127.0.0.1:{_free_port()}"
     command = ["prometheus", f"--config.file={folder / 'config.yml'}", f"--web.listen-address={address}"]
@@ -127,7 +128,7 @@ def ask(address: str, query: str) -> tuple[int, dict[str, Any]]:
 
 def ours(query: str) -> dict[frozenset[tuple[str, str]], float]:
     """The stand-in's answer."""
-    found = evaluate(parse(query), lambda name, _after, _until: SERIES if name == "m" else [], AT)
+    found = evaluate(parse(query), lambda name, *_more: SERIES if name == "m" else [], AT)
     if isinstance(found, float):
         return {frozenset(): found}
     return {frozenset(labels.items()): value for labels, value in found}
@@ -141,7 +142,7 @@ def test_the_same_samples_give_the_same_answer(real: str, query: str) -> None:
     assert status == 200, body
     result = body["data"]["result"]
     if body["data"]["resultType"] == "scalar":
-        theirs = {frozenset(): float(result[1])}
+        theirs: dict[frozenset[tuple[str, str]], float] = {frozenset(): float(result[1])}
     else:
         theirs = {frozenset(entry["metric"].items()): float(entry["value"][1]) for entry in result}
     assert ours(query) == pytest.approx(theirs, rel=1e-9)

@@ -96,7 +96,8 @@ class Bench:
 
     def status(self, job: str) -> Object:
         """A Job's status."""
-        return self.store.must_get("jobs.batch", "research", job)["status"]
+        found: Object = self.store.must_get("jobs.batch", "research", job)["status"]
+        return found
 
     def true_conditions(self, job: str) -> dict[str, str]:
         """Conditions that are True, with their reasons."""
