@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -54,6 +54,8 @@ class Ledger:
         self._caps: dict[str, tuple[Cap, Tally]] = {}
         self._targets: dict[Account, tuple[Tally, ...]] = {}
         self._open: dict[str, tuple[int, list[tuple[Account, int]]]] = {}
+        self._rates: dict[Account, dict[int, int]] = {}
+        """open rates by account and start: what a new tally begins with"""
         self._runs = {
             row["run"]: Tally(closed=row["amount"])
             for row in self._db.rows(
@@ -118,22 +120,30 @@ class Ledger:
             if machine is None:
                 connection.execute("DELETE FROM machines WHERE key = ?", (key,))
             else:
-                state = json.dumps(asdict(machine), sort_keys=True)
+                state = json.dumps(machine_state(machine))
                 connection.execute("INSERT OR REPLACE INTO machines VALUES (?, ?)", (key, state))
 
     def _follow(self, key: str) -> None:
         machine = self.meter.machines.get(key)
         if machine is None:
             return
-        rates = list(machine.rates())
+        rates = [(account, rate) for account, rate in machine.rates() if rate]
         self._open[key] = (machine.since, rates)
         for account, rate in rates:
+            starts = self._rates.setdefault(account, {})
+            starts[machine.since] = starts.get(machine.since, 0) + rate
             for tally in self._tallies(account):
                 tally.open(rate, machine.since)
 
     def _unfollow(self, key: str) -> None:
         since, rates = self._open.pop(key, (0, []))
         for account, rate in rates:
+            starts = self._rates[account]
+            starts[since] -= rate
+            if not starts[since]:
+                del starts[since]
+                if not starts:
+                    del self._rates[account]
             for tally in self._tallies(account):
                 tally.shut(rate, since)
 
@@ -171,9 +181,9 @@ class Ledger:
         tally.closed = sum(
             amount for account, amount in self.closed_since(tally.start) if counts(cap, account)
         )
-        for since, rates in self._open.values():
-            for account, rate in rates:
-                if counts(cap, account):
+        for account, starts in self._rates.items():
+            if counts(cap, account):
+                for since, rate in starts.items():
                     tally.open(rate, since)
         self._caps[cap.name] = (cap, tally)
         self._targets.clear()
@@ -216,12 +226,7 @@ class Ledger:
 
     def runs_in(self, region: str) -> frozenset[str]:
         """Runs that cost something in a region right now."""
-        return frozenset(
-            account.run
-            for _, rates in self._open.values()
-            for account, rate in rates
-            if account.region == region and account.run and rate
-        )
+        return frozenset(account.run for account in self._rates if account.region == region and account.run)
 
     def burn(self) -> Money:
         """What everything costs an hour right now."""
@@ -262,6 +267,14 @@ def line_from(row: Mapping[str, Any]) -> Line:
         row["source"],
         row["flags"],
     )
+
+
+_MACHINE_FIELDS = tuple(field.name for field in fields(Machine))
+
+
+def machine_state(machine: Machine) -> dict[str, Any]:
+    """A machine as plain values, for its row."""
+    return {name: getattr(machine, name) for name in _MACHINE_FIELDS}
 
 
 def machine_from(state: Mapping[str, Any]) -> Machine:

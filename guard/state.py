@@ -14,7 +14,7 @@ from fleet.model import ClusterSnapshot, Person
 from fleet.ports import Scope
 from fleet.values import Money
 from guard.capbook import CapBook, window_key
-from guard.caps import OWN, Cap, CapStatus, ScopeKind, Standing, applies, window_at
+from guard.caps import OWN, Cap, CapStatus, ScopeKind, Standing, window_at
 from guard.events import About, CapFigures, ForecastFigures
 from guard.forecast import completion, progress_of
 from guard.gate import Gatekeeper
@@ -150,7 +150,13 @@ class GuardState:
         if cap.scope_kind is ScopeKind.REGION:
             there = self.ledger.runs_in(cap.scope_value)
             return tuple(run for run in self.runs.all() if run.run in there)
-        return tuple(run for run in self.runs.all() if applies(cap, run.scope))
+        if cap.scope_kind is ScopeKind.FLEET:
+            return self.runs.all()
+        if cap.scope_kind is ScopeKind.RUN:
+            found = self.runs.get(cap.scope_value)
+            return (found,) if found else ()
+        name = "owner" if cap.scope_kind is ScopeKind.PERSON else cap.scope_kind.value
+        return tuple(run for run in self.runs.all() if getattr(run, name) == cap.scope_value)
 
     def about(self, cap: Cap) -> About:
         """Whom an event about a cap names: the run where it is a run's own, else the scope."""

@@ -9,25 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.ports import Scope
 from fleet.values import Money
-from guard.caps import Cap, applies
+from guard.caps import Cap, ScopeKind
 from guard.meter import Account, Line
 from guard.moments import HOUR
 
 _SCALE = HOUR << 40
-
-
-def scope_of(account: Account) -> Scope:
-    """What caps look at in an account."""
-    return Scope(
-        cluster=account.cluster,
-        region=account.region,
-        team=account.team,
-        person=account.owner,
-        experiment=account.experiment,
-        run=account.run,
-    )
 
 
 def overlap(line: Line, start: int | None, end: int | None = None) -> int:
@@ -77,6 +64,13 @@ class Tally:
         return Money(self.rate >> 40)
 
 
+_FIELD = {ScopeKind.PERSON: "owner"}
+
+
 def counts(cap: Cap, account: Account) -> bool:
-    """Whether a cost of this account is spent under the cap."""
-    return applies(cap, scope_of(account))
+    """Whether a cost of this account is spent under the cap: `guard.caps.applies` for accounts, without a Scope."""
+    kind = cap.scope_kind
+    if kind is ScopeKind.FLEET:
+        return True
+    value: str = getattr(account, _FIELD.get(kind) or kind.value)
+    return value == cap.scope_value and bool(value)
