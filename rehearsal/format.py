@@ -179,6 +179,8 @@ class Step(Strict):
     """One thing that happens at one time."""
 
     at: Duration
+    by: str = ""
+    """whose step this is, where the action does not say"""
     slash: Slash | None = None
     click: Click | None = None
     create: ObjectStep | None = None
@@ -193,6 +195,12 @@ class Step(Strict):
         return _exactly_one(
             self, ("slash", "click", "create", "patch", "delete", "finish", "offer", "fault"), "step"
         )
+
+    @property
+    def person(self) -> str:
+        """Who does it; empty for what happens by itself."""
+        said = self.slash or self.click
+        return said.by if said else self.by
 
 
 class Bounds(Strict):

@@ -58,7 +58,7 @@ class Outcome:
 
     def plain(self) -> dict[str, Any]:
         """JSON values; money as decimal dollars."""
-        return dict(_plain(asdict(self))) | {"passed": self.passed}
+        return dict(plain(asdict(self))) | {"passed": self.passed}
 
     def text(self) -> str:
         """For a terminal, a line a fact."""
@@ -80,7 +80,8 @@ class Outcome:
         return "\n".join(lines)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Values as JSON has them: money as exact decimal dollars, times as RFC 3339."""
     if isinstance(value, dict) and set(value) == {"micros"}:
         return Money(value["micros"]).exact()
     if isinstance(value, Money):
@@ -88,7 +89,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     return value

@@ -43,6 +43,10 @@ class Options:
     on_ready: Callable[[Play], None] = lambda _: None
     until: Callable[[Play], bool] = lambda _: False
     """asked after every sample: True ends the scenario early"""
+    lasts: timedelta | None = None
+    """instead of the scenario's own length (expectations later than that are left out)"""
+    without: str = ""
+    """leave out what this person does"""
 
 
 @dataclass
@@ -77,6 +81,7 @@ def play(
     options: Options | None = None,
     *,
     keep: Callable[[Play], Any] | None = None,
+    milestones: dict[str, Any] | None = None,
 ) -> Outcome:
     """Play a scenario to its end. `keep` is called before everything is taken down.
 
@@ -91,7 +96,7 @@ def play(
         _start(run)
         options.on_ready(run)
         _timeline(run)
-        outcome = _outcome(run, time.monotonic() - began)
+        outcome = _outcome(run, time.monotonic() - began, milestones or {})
         if keep is not None:
             keep(run)
         return outcome
@@ -124,26 +129,32 @@ def _timeline(run: Play) -> None:
     start = run.scenario.start
     actor = Actor(run.stage, run.product, run.read, lambda: _start(run))
     moments: list[tuple[datetime, int, int, Any]] = []
-    for number, step in enumerate(run.scenario.steps):
+    for number, step in enumerate(_steps(run)):
         moments.append((start + step.at, STEPS, number, step))
     for number, expected in enumerate(run.scenario.expect):
         moments.append((start + expected.at, CHECKS, number, expected))
-    end = start + run.scenario.lasts
-    every = run.options.sample_every or run.scenario.lasts
-    moments += [
-        (start + every * n, CHECKS, 10_000_000 + n, None)
-        for n in range(1, int(run.scenario.lasts / every) + 1)
-    ]
+    lasts = run.options.lasts or run.scenario.lasts
+    end = start + lasts
+    every = run.options.sample_every or lasts
+    moments += [(start + every * n, CHECKS, 10_000_000 + n, None) for n in range(1, int(lasts / every) + 1)]
     moments.append((end, CHECKS, 20_000_000, None))
     for moment, priority, _, what in sorted(moments, key=lambda each: each[:3]):
+        if moment > end:
+            return
         advance(run, moment, priority)
         if isinstance(what, Step):
             actor.perform(what)
         elif isinstance(what, Expectation):
-            if run.options.guarded:
+            if run.options.guarded and not run.options.without:
                 run.checks.append(Checker(run.stage, run.read()).expectation(what))
         elif _sampled(run) and run.options.until(run):
             return
+
+
+def _steps(run: Play) -> list[Step]:
+    """The scenario's steps, without those of the person who is left out and what their work does by itself."""
+    gone = run.options.without
+    return [step for step in run.scenario.steps if not gone or step.person != gone]
 
 
 def advance(run: Play, moment: datetime, priority: int) -> None:
@@ -199,8 +210,8 @@ def take_sample(stage: Stage, readings: Readings) -> Sample:
     return Sample(now, nodes, pods, readings.by("experiment", now), Money(int(burn * 1_000_000)))
 
 
-def _outcome(run: Play, seconds: float) -> Outcome:
-    if run.options.guarded:
+def _outcome(run: Play, seconds: float, milestones: dict[str, Any]) -> Outcome:
+    if run.options.guarded and not run.options.without:
         checker = Checker(run.stage, run.read())
         run.checks += [checker.invariant(name) for name in run.scenario.invariants]
     stage = run.stage
@@ -214,5 +225,5 @@ def _outcome(run: Play, seconds: float) -> Outcome:
         samples=tuple(run.samples),
         spent=run.read().by("experiment", run.now),
         cloud_spent=Money(int(spent * 1_000_000)),
-        milestones={},
+        milestones=dict(milestones),
     )

@@ -27,6 +27,9 @@ from sandbox.world import World
 PRODUCT = "quartermaster"
 """the product's user in every cluster"""
 UNLIMITED = "1000000000"
+COARSE_GUARD = {"tick": "1h", "heartbeat_limit": "6h", "price_every": "6h", "machines_every": "6h"}
+COARSE_SCALER = {"tick": "10m", "describe_every": "1h"}
+"""weeks without a guard are looked at more seldom: the meter counts from the observations, not from the ticks"""
 USER_DATA = "endpoint={endpoint}\ntoken={token}\nlabels={labels}\ntaints={taints}\n"
 BOT_TOKEN = "xoxb-sandbox"
 APP_TOKEN = "xapp-sandbox"
@@ -174,10 +177,14 @@ def complete_settings(scenario: Scenario, *, guarded: bool) -> dict[str, Any]:
         team["channel"] = channels.get(team.get("channel", ""), team.get("channel", ""))
     slack = settings.setdefault("slack", {})
     slack["channel"] = channels.get(slack.get("channel", world.chat.channels[0]), slack.get("channel", ""))
-    settings.setdefault("serve", {}).setdefault("health_port", None)
+    serve = settings.setdefault("serve", {})
+    serve.setdefault("health_port", None)
+    serve.setdefault("lease_duration", "15m")  # nobody else wants it: fewer renewals, a faster story
     if not guarded:
         settings["caps"] = []
         settings.setdefault("launcher", {})["default_cap"] = UNLIMITED
+        settings.setdefault("guard", {}).update(COARSE_GUARD)
+        settings.setdefault("scaler", {}).update(COARSE_SCALER)
     return settings
 
 
