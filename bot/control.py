@@ -27,6 +27,7 @@ from fleet.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 ANSWER_TIMEOUT = 60.0
+POLL_SECONDS = 0.1
 LONGEST_PATH = 100
 """bytes; the kernel takes 107"""
 MAX_BODY = 1_000_000
@@ -71,7 +72,9 @@ class ControlSocket:
         with _reachable(self.path) as reachable:
             self._server = _Server(reachable, self)
         self.path.chmod(0o666)
-        threading.Thread(target=self._server.serve_forever, name="control", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(POLL_SECONDS,), name="control", daemon=True
+        ).start()
 
     def close(self) -> None:
         """Stop serving; whoever waits is told."""

@@ -16,6 +16,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from fleet.errors import BadInput
 
 log = structlog.get_logger(__name__)
+POLL_SECONDS = 0.1
+"""how soon the server notices that it is to end"""
 STUCK_AFTER = 120.0
 """real seconds that one step of the loop may take before the process counts as unhealthy"""
 
@@ -93,7 +95,9 @@ class HealthServer:
 
     def start(self) -> None:
         """Serve in the background."""
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(POLL_SECONDS,), name="health", daemon=True
+        ).start()
         log.info("health", port=self.port)
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ class ChatNotifier:
         alone = event.victims[0] if len(event.victims) == 1 else event.about
         self._post(card, self._where(event if event.about.run else alone), message, now)
         self._cards.remember(f"countdown:{event.figures.cap}", card, message.text)
-        self._cards.remember(f"request:{event.request}", card, message.text, {"cap": event.figures.cap})
+        self._cards.remember(f"request:{event.request}", card, message.text, _asks(event))
         for victim in event.victims if len(event.victims) > 1 else ():
             text = (
                 f"{stops.run(victim)} is among what will be paused at {clock_time(event.deadline)} for the cap "
@@ -133,7 +133,7 @@ class ChatNotifier:
         request = getattr(event, "request", "")
         figures = getattr(event, "figures", None)
         if request and figures and isinstance(event, guard.BudgetAlert | guard.PauseVerified):
-            self._cards.remember(f"request:{request}", key, message.text, {"cap": figures.cap})
+            self._cards.remember(f"request:{request}", key, message.text, _asks(event))
 
     def _follow_up(self, event: Any, message: Message, now: datetime) -> None:
         """Buttons never outlive their decision: the card that asked is edited to what became of it."""
@@ -144,6 +144,9 @@ class ChatNotifier:
             self._close(f"countdown:{event.figures.cap}", "Countdown called off", message.text, now)
         elif isinstance(event, guard.PauseVerified) and event.figures is not None:
             self._close(f"countdown:{event.figures.cap}", "Countdown over", message.text, now)
+            for subject, card in self._cards.about_cap(event.figures.cap):
+                if card.data["kind"] != guard.PauseVerified.__name__:
+                    self._close(subject, "Overtaken by the pause", message.text, now)
 
     def _close(self, subject: str, title: str, decision: str, now: datetime) -> None:
         card = self._cards.find(subject)
@@ -169,6 +172,11 @@ class ChatNotifier:
         message = machines.bought(event.experiment, event.run, counted)
         self._cards.remember(subject, subject, message.text, tally)
         self._post(subject, self._where(event), message, now)
+
+
+def _asks(event: Any) -> dict[str, str]:
+    """What kind of card it is, and which cap it asks more for."""
+    return {"cap": event.figures.cap, "kind": type(event).__name__}
 
 
 def _run_of(event: Any) -> str:

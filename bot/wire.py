@@ -268,9 +268,10 @@ def _service(
 ) -> Service:
     outside, talk, house = parts
     serve = settings.section("serve", ServeSettings)
-    control = ControlSocket(
-        settings.resolve(serve.socket) if serve.socket else folder / SOCKET, outside.clock.nudge
-    )
+    clock = outside.clock
+    # The world of a sandbox sees what comes from chat, not what comes from a terminal.
+    wake = clock.poke if isinstance(clock, FollowingClock) else clock.nudge
+    control = ControlSocket(settings.resolve(serve.socket) if serve.socket else folder / SOCKET, wake)
     vitals, meters, reign = Vitals(), Meters(), Reign(outside.lease)
     if serve.health_port is not None:
         health = HealthServer(serve.health_port, vitals, meters)

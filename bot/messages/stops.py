@@ -30,8 +30,12 @@ def asked(found: Asked) -> Message:
 def pause_started(event: PauseStarted, directory: Directory) -> Message:
     """Asked of the cluster, not verified yet."""
     by = actor(event.actor, directory)
-    why = f" because {_end(event.reason)}" if event.reason else "."
-    text = f"{run(event.about)} is being paused by {by}{why} It counts as paused when no pod is left."
+    sentences = (
+        f"{run(event.about)} is being paused by {by}.",
+        _end(event.reason),
+        "It counts as paused when no pod is left.",
+    )
+    text = " ".join(sentence for sentence in sentences if sentence)
     return Message(text, (Text(text, mention=event.about.owner),))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,13 +35,19 @@ _KEPT = {
 
 def build_app(client: WebClient, inbox: Inbox) -> App:
     """The app over a client (which carries token and address). Makes no call by itself."""
+    logger = logging.getLogger("slack")
+    logger.setLevel(
+        logging.ERROR
+    )  # Bolt warns that the client's token stands beside `authorize`: it is meant to
     app = App(
+        logger=logger,
         client=client,
         authorize=_authorize(client),
         request_verification_enabled=False,
         process_before_response=True,
         listener_executor=ThreadPoolExecutor(max_workers=2, thread_name_prefix="slack-listener"),
     )
+    logger.setLevel(logging.WARNING)
 
     @app.command(COMMAND)
     def _command(ack: Ack, body: dict[str, Any]) -> None:

@@ -166,7 +166,7 @@ class Outbox:
 
     def _send(self, row: Mapping[str, Any], now: datetime) -> None:
         if row["op"] == "post":
-            self._send_post(row, now)
+            self._send_post(row)
         elif row["op"] == "edit":
             known = self._row(row["key"])
             assert known is not None
@@ -175,7 +175,7 @@ class Outbox:
         else:
             self._send_whisper(row)
 
-    def _send_post(self, row: Mapping[str, Any], now: datetime) -> None:
+    def _send_post(self, row: Mapping[str, Any]) -> None:
         known = self._row(row["key"])
         assert known is not None
         root = self._row(known["thread"]) if known["thread"] else None
@@ -187,7 +187,7 @@ class Outbox:
         if not ts:
             self._mark_sending(row)
             ts = self._web.post(row["channel"], row["key"], json.loads(row["body"]), thread_ts=thread_ts)
-        self._done(row, ts=ts, channel=row["channel"], edited_at=rfc3339(now))
+        self._done(row, ts=ts, channel=row["channel"])
 
     def _send_whisper(self, row: Mapping[str, Any]) -> None:
         if row["attempts"] >= WHISPERS:

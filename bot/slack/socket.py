@@ -6,6 +6,7 @@ built-in one takes a minute.
 
 from __future__ import annotations
 
+import socket
 import threading
 
 import structlog
@@ -18,6 +19,7 @@ PING_SECONDS = 3.0
 CONCURRENCY = 4
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
+CLOSE_SECONDS = 1.0
 
 
 class Socket:
@@ -55,6 +57,21 @@ class Socket:
             wait = min(wait * 2, LONGEST_WAIT)
 
     def close(self) -> None:
-        """Close the socket; what was acknowledged is in the inbox."""
+        """Close the socket; what was acknowledged is in the inbox.
+
+        The client's own close waits ten seconds for the closing handshake; a stop cannot wait for that, so
+        it is left behind in a thread that does not hold the process.
+        """
         self._closing.set()
-        self._handler.close()  # type: ignore[no-untyped-call]
+        client = self._handler.client
+        client.auto_reconnect_enabled = client.default_auto_reconnect_enabled = False
+        session = client.current_session
+        wire = session.sock.sock if session is not None and session.sock is not None else None
+        if wire is not None:
+            try:
+                wire.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                log.debug("socket had ended")
+        ending = threading.Thread(target=self._handler.close, name="slack-close", daemon=True)
+        ending.start()
+        ending.join(CLOSE_SECONDS)
