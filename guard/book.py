@@ -93,7 +93,7 @@ class Guard:
             run=run,
             spent=state.ledger.run_spent(run, now),
             burn=state.ledger.run_burn(run),
-            held=state.budget.held_for(run),
+            held=state.holds.held_for(run),
             forecast=state.forecast(run, now),
             caps=tuple(state.status(standing, now) for standing in standings),
             state=known.state if known else "unknown",

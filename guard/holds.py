@@ -8,7 +8,7 @@ What a hold turns into:
   metered spend takes its place dollar by dollar. Without one it is rolling: burn × (tick + countdown +
   drain), kept up for as long as the run lives.
 * a **purchase** draws on the holds it names and holds only the rest. Settled, both go into the run's
-  reserve (the machine's spend will use it up); released, what was drawn goes back where it came from.
+  reserve, as the part of what runs; released, what was drawn goes back where it came from.
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ class BudgetBook:
                 return
             if row["state"] == "held":
                 for source, amount in json.loads(row["draws"]):
-                    self._give_back(connection, source, amount, 0)
+                    self._give_back(connection, source, amount, 0, bought=False)
             connection.execute(
-                "UPDATE holds SET state = 'released', released = ?, remaining = 0, note = ? WHERE id = ?",
+                "UPDATE holds SET state = 'released', released = ?, remaining = 0, running = 0, note = ? WHERE id = ?",
                 (micros(now), reason, hold_id),
             )
 
@@ -194,21 +194,21 @@ class BudgetBook:
         marks = ", ".join("?" * len(RESERVES))
         reserves: dict[str, list[dict[str, Any]]] = {}
         for row in self._db.rows(
-            "SELECT id, run, amount, drawn, remaining, base, rolling FROM holds "
+            "SELECT id, run, amount, drawn, remaining, running, base, rolling FROM holds "
             f"WHERE state != 'released' AND run != '' AND kind IN ({marks}) ORDER BY granted, rowid",
             RESERVES,
         ):
             reserves.setdefault(row["run"], []).append(row)
         changes = [
-            (left, row["id"])
+            (*left, row["id"])
             for run, rows in reserves.items()
             if run in runs
             for row, left in zip(rows, what_remains(rows, runs[run], self._span), strict=True)
-            if left != row["remaining"]
+            if left != (row["remaining"], row["running"])
         ]
         if changes:
             with self._db.transaction() as connection:
-                connection.executemany("UPDATE holds SET remaining = ? WHERE id = ?", changes)
+                connection.executemany("UPDATE holds SET remaining = ?, running = ? WHERE id = ?", changes)
 
     def standings(self, caps: Iterable[Cap], now: datetime) -> tuple[Standing, ...]:
         """Each of these caps with what is allowed, spent and held."""
@@ -227,39 +227,6 @@ class BudgetBook:
             for cap in caps
         )
 
-    def held_for(self, run: str) -> Money:
-        """Everything that is held for a run now."""
-        row = self._db.row("SELECT COALESCE(SUM(remaining), 0) AS held FROM holds WHERE run = ?", (run,))
-        return Money(row["held"]) if row else Money(0)
-
-    def launch_payload(self, run: str) -> Mapping[str, Any]:
-        """The payload of the run's launch hold: what was declared at launch. Empty where there is none."""
-        row = self._db.row(
-            "SELECT payload FROM holds WHERE run = ? AND kind = 'launch' ORDER BY granted LIMIT 1", (run,)
-        )
-        found: Mapping[str, Any] = json.loads(row["payload"]) if row else {}
-        return found
-
-    def settled_purchases(self) -> int:
-        """How many purchases were ever settled: a change means that there are new machines to look for."""
-        row = self._db.row("SELECT COUNT(*) AS n FROM holds WHERE kind = 'purchase' AND settled IS NOT NULL")
-        return int(row["n"]) if row else 0
-
-    def settled_without_reserve(self) -> tuple[str, ...]:
-        """Settled purchases that still hold something of their own (they drew on no run's hold)."""
-        rows = self._db.rows(
-            "SELECT id FROM holds WHERE kind = 'purchase' AND state = 'settled' AND remaining > 0 ORDER BY id"
-        )
-        return tuple(row["id"] for row in rows)
-
-    def purchase_open(self, run: str) -> bool:
-        """Whether a purchase for the run is on its way."""
-        row = self._db.row(
-            "SELECT 1 AS one FROM holds WHERE run = ? AND kind = 'purchase' AND state = 'held' LIMIT 1",
-            (run,),
-        )
-        return row is not None
-
     def _into_reserve(
         self, connection: sqlite3.Connection, row: Mapping[str, Any], burn: Money | None
     ) -> int:
@@ -269,17 +236,18 @@ class BudgetBook:
         extra = row["amount"] - drawn
         if burn is not None and 0 <= burn.micros < row["burn"]:
             extra = extra * burn.micros // row["burn"]
-        first = True
-        for source, amount in draws:
-            self._give_back(connection, source, amount, extra if first else 0)
-            first = False
+        for number, (source, amount) in enumerate(draws):
+            self._give_back(connection, source, amount, 0 if number else extra, bought=True)
         return 0 if draws else extra
 
-    def _give_back(self, connection: sqlite3.Connection, source: str, amount: int, extra: int) -> None:
+    def _give_back(
+        self, connection: sqlite3.Connection, source: str, amount: int, extra: int, *, bought: bool
+    ) -> None:
+        """What was drawn goes back: for machines that run now it stays reserved, else it may be drawn again."""
         connection.execute(
-            "UPDATE holds SET drawn = drawn - ?, amount = amount + ?, remaining = remaining + ? "
-            "WHERE id = ? AND state != 'released'",
-            (amount, extra, amount + extra, source),
+            "UPDATE holds SET drawn = drawn - ?, amount = amount + ?, remaining = remaining + ?, "
+            "running = running + ? WHERE id = ? AND state != 'released'",
+            (amount, extra, amount + extra, amount + extra if bought else 0, source),
         )
 
     def _known(self, hold_id: str) -> bool:
@@ -301,7 +269,7 @@ class BudgetBook:
         wanted = request.amount.micros
         draws: dict[str, _Draw] = {}
         for row in named:
-            amount = min(wanted, row["remaining"])
+            amount = min(wanted, row["remaining"] - row["running"])
             if amount > 0 and row["state"] != "released" and row["id"] not in draws:
                 draws[row["id"]] = _Draw(row["id"], amount, _scope(row))
                 wanted -= amount

@@ -93,7 +93,7 @@ class Look:
         self, snapshots: Mapping[str, ClusterSnapshot], now: datetime, problems: list[str]
     ) -> list[Instance] | None:
         """All machines of ours, asked only when something may have changed; None where a provider is silent."""
-        purchases = self._state.budget.settled_purchases()
+        purchases = self._state.holds.settled_purchases()
         wanted = (
             self._asked is None
             or now - self._asked >= self._state.settings.machines_every

@@ -19,6 +19,7 @@ from guard.events import About, CapFigures, ForecastFigures
 from guard.forecast import completion, progress_of
 from guard.gate import Gatekeeper
 from guard.history import History
+from guard.hold_records import HoldRecords
 from guard.holds import BudgetBook
 from guard.ledger import Ledger
 from guard.meter import Who
@@ -58,6 +59,7 @@ class GuardState:
         self.budget = BudgetBook(
             database, self.caps, self.ledger, self.gate, span=settings.span, raisers=self.raisers
         )
+        self.holds = HoldRecords(database)
         self.snapshots: dict[str, ClusterSnapshot] = {}
         self.sights: dict[str, Sight] = {}
         self._sights = Sights()
@@ -139,7 +141,7 @@ class GuardState:
 
     def _declared_hours(self, run: str) -> Fraction | None:
         if run not in self._hours:
-            declared = self.budget.launch_payload(run).get("hours")
+            declared = self.holds.launch_payload(run).get("hours")
             if not declared:
                 return None
             self._hours[run] = Fraction(str(declared))

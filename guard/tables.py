@@ -70,6 +70,7 @@ def create_caps_and_holds(db: SqliteUtils) -> None:
         "CREATE TABLE holds (id TEXT PRIMARY KEY, kind TEXT NOT NULL, cluster TEXT NOT NULL, "
         "region TEXT NOT NULL, team TEXT NOT NULL, person TEXT NOT NULL, experiment TEXT NOT NULL, "
         "run TEXT NOT NULL, amount INTEGER NOT NULL, drawn INTEGER NOT NULL, remaining INTEGER NOT NULL, "
+        "running INTEGER NOT NULL DEFAULT 0, "
         "base INTEGER NOT NULL, rolling INTEGER NOT NULL, burn INTEGER NOT NULL, reason TEXT NOT NULL, "
         "payload TEXT NOT NULL, draws TEXT NOT NULL, state TEXT NOT NULL, result TEXT NOT NULL, "
         "granted INTEGER NOT NULL, settled INTEGER, released INTEGER, note TEXT NOT NULL) STRICT"

@@ -32,6 +32,8 @@ KINDS = ("alert", "arm", "pause", "resume", "kill", "approve", "digest", "bill")
 IDLE_WINDOW = timedelta(minutes=10)
 IDLE_BELOW = 5.0
 """percent of GPU utilisation, by the pods' own series"""
+JOINED_BY = timedelta(minutes=10)
+"""a purchased machine that no provider lists by then will not come"""
 SETTLE = timedelta(seconds=30)
 """how long a watch may lag behind what the API said"""
 
@@ -124,9 +126,14 @@ class Watch:
     def _burns(self) -> dict[str, RunBurn]:
         state, at = self._state, self._state.ledger.marked
         assert at is not None
+        metered = {machine.hold for machine in state.ledger.meter.machines.values()}
+        coming = state.holds.coming(at - JOINED_BY, metered)
         return {
             run.run: RunBurn(
-                state.ledger.run_spent(run.run, at), state.ledger.run_burn(run.run), self._placed(run.run)
+                state.ledger.run_spent(run.run, at),
+                state.ledger.run_burn(run.run),
+                self._placed(run.run),
+                coming.get(run.run, Money(0)),
             )
             for run in state.runs.in_state(RUNNING, RESUMING)
         }
@@ -135,14 +142,14 @@ class Watch:
         sight = self._state.sights.get(run)
         if sight is None or sight.pending or not sight.bound:
             return False
-        return not self._state.budget.purchase_open(run)
+        return not self._state.holds.purchase_open(run)
 
     def _release_ended(self, looked: Looked) -> None:
         """Purchases for nobody's run hold their own burn until their last machine has ended."""
         if not any(one.kind == "ended" for one in looked.seen):
             return
         alive = {machine.hold for machine in self._state.ledger.meter.machines.values()}
-        for hold in self._state.budget.settled_without_reserve():
+        for hold in self._state.holds.settled_without_reserve():
             if hold not in alive:
                 self._state.budget.release(hold, looked.now, "its machines have ended")
 

@@ -177,24 +177,38 @@ def test_fifty_threads_never_exceed_a_cap_and_lose_no_grant(tmp_path):
 
 
 ROW = {"amount": 100, "drawn": 0, "base": 10, "rolling": 0}
+ROLLING = {**ROW, "rolling": 1}
 
 
 @pytest.mark.parametrize(
     ("rows", "run", "left"),
     [
-        ([ROW], RunBurn(Money(10), Money(5), True), [100]),
-        ([ROW], RunBurn(Money(70), Money(5), True), [40]),
-        ([ROW], RunBurn(Money(500), Money(5), True), [0]),
-        ([ROW, {**ROW, "base": 60}], RunBurn(Money(130), Money(5), True), [0, 80]),
-        ([{**ROW, "drawn": 30}], RunBurn(Money(20), Money(5), True), [60]),
-        ([{**ROW, "rolling": 1}], RunBurn(Money(500), Money(60), False), [100]),
-        ([{**ROW, "rolling": 1}], RunBurn(Money(500), Money(60), True), [60]),
-        ([{**ROW, "rolling": 1}, ROW], RunBurn(Money(500), Money(900), False), [900, 0]),
+        ([ROW], RunBurn(Money(10), Money(5), True), [(100, 5)]),
+        ([ROW], RunBurn(Money(70), Money(5), True), [(40, 5)]),
+        ([ROW], RunBurn(Money(500), Money(5), True), [(5, 5)]),
+        ([ROW], RunBurn(Money(10), Money(5), True, Money(20)), [(100, 25)]),
+        ([ROW, {**ROW, "base": 60}], RunBurn(Money(130), Money(5), True), [(0, 0), (80, 5)]),
+        ([{**ROW, "drawn": 30}], RunBurn(Money(20), Money(5), True), [(60, 5)]),
+        ([ROLLING], RunBurn(Money(500), Money(60), False), [(100, 60)]),
+        ([ROLLING], RunBurn(Money(500), Money(60), True), [(60, 60)]),
+        ([ROLLING, ROW], RunBurn(Money(500), Money(900), False), [(900, 900), (0, 0)]),
     ],
 )
 def test_metered_spend_takes_the_place_of_a_reserve(rows, run, left):
     """Declared: dollar by dollar since it was granted. Rolling: burn × the span (here an hour)."""
     assert what_remains(rows, run, timedelta(hours=1)) == left
+
+
+def test_what_runs_already_cannot_be_drawn_again(lab):
+    """300 for the launch, 200 of it bought: the next 200 find 100 and must hold 100 anew."""
+    budget = lab.guard.budget
+    budget.hold(hold("launch-abcde", "300"), lab.now)
+    budget.hold(hold("p1", "200", kind=HoldKind.PURCHASE, draws_on=("launch-abcde",)), lab.now)
+    budget.settle("p1", lab.now)
+    budget.hold(hold("p2", "200", kind=HoldKind.PURCHASE, draws_on=("launch-abcde",)), lab.now)
+    assert held(lab) == Money.usd(400)
+    budget.settle("p2", lab.now)
+    assert held(lab) == Money.usd(400)
 
 
 def test_nothing_is_bought_while_the_guard_is_silent(lab):

@@ -17,15 +17,21 @@ from tests.guard.lab import Lab, hold
 RUN = Scope(cluster="home", team="vision", person="U1", experiment="dota", run="abcde")
 
 
+@pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.parametrize("countdown", [1, 15])
 @pytest.mark.parametrize(("limit", "growth"), [("500", 40), ("2000", 40), ("2000", 7), ("60", 40)])
-def test_nothing_is_spent_past_the_cap_however_fast_it_grows(limit, growth):
-    """Up to 40 machines of $3.60/h a minute, each behind a hold; machines end five minutes after the pause."""
-    lab = Lab(settings=GuardSettings())
+def test_nothing_is_spent_past_the_cap_however_fast_it_grows(limit, growth, countdown, declared):
+    """Up to 40 machines of $3.60/h a minute, each behind a hold; machines end five minutes after the pause.
+
+    With a declared end the launch holds the whole cap, and still cannot grow past what can be stopped in time.
+    """
+    lab = Lab(settings=GuardSettings(countdown=timedelta(minutes=countdown)))
     span = lab.settings.span
     lab.tick()
     lab.cap("run-abcde", limit)
     rate = Money.usd("3.60")
-    launch = hold("launch-abcde", str(rate.over(span).exact()), burn=rate, payload={"rolling": True})
+    amount = limit if declared else rate.over(span).exact()
+    launch = hold("launch-abcde", amount, burn=rate, payload={"rolling": not declared})
     assert lab.guard.budget.hold(launch, lab.now).granted
     lab.run()
     bought, refused_at, ends = 1, None, None
@@ -55,7 +61,7 @@ def buy(lab: Lab, name: str, rate: Money, span: timedelta) -> bool:
     """One machine more with a pod on it, where the budget allows it."""
     request = hold(
         f"h-{name}",
-        str(rate.over(span).exact()),
+        rate.over(span).exact(),
         kind=HoldKind.PURCHASE,
         burn=rate,
         scope=Scope(
