@@ -389,3 +389,26 @@ def test_many_pods_are_made_five_hundred_at_a_time(roomy: Bench) -> None:
     assert len(roomy.pods()) == 500
     roomy.run(4)
     assert len(roomy.pods()) == 2000
+
+
+def test_many_pods_are_deleted_five_hundred_at_a_time(roomy: Bench) -> None:
+    """Throttling goes in steps; suspension does not."""
+    roomy.job("sweep", completions=1200, parallelism=1200, cpu="1m")
+    roomy.run(10)
+    roomy.edit_job("sweep", parallelism=0)
+    roomy.run(0.5)
+    assert roomy.status("sweep")["active"] == 700
+    roomy.edit_job("sweep", suspend=True)
+    roomy.run(0.5)
+    assert "active" not in roomy.status("sweep")
+
+
+def test_without_indexes_replacement_waits_just_as_well(roomy: Bench) -> None:
+    """podReplacementPolicy Failed: a pod on its way out still holds its place."""
+    told = {"sigterm-seconds": "25"}
+    roomy.job("work", completionMode="NonIndexed", podReplacementPolicy="Failed", told=told)
+    roomy.run(5)
+    roomy.store.delete("pods", "research", roomy.pods()[0]["metadata"]["name"])
+    roomy.run(15)
+    assert len(roomy.pods()) == 1
+    assert roomy.status("work")["terminating"] == 1

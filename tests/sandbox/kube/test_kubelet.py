@@ -238,6 +238,18 @@ def test_a_lost_machine_is_noticed_and_its_pods_are_given_up(ready: Bench) -> No
     assert ready.pods() == []
 
 
+def test_a_finished_pod_is_not_evicted(ready: Bench) -> None:
+    """It holds nothing that a NoExecute taint would free."""
+    ready.pod("done", told={"run-seconds": "1"})
+    ready.pod("runs")
+    ready.run(5)
+    node = ready.store.must_get("nodes", None, "n0")
+    taint = {"key": "lab/drain", "effect": "NoExecute"}
+    ready.store.update("nodes", {**node, "spec": {**node["spec"], "taints": [taint]}})
+    ready.run(60)
+    assert list(ready.nodes_of()) == ["done"]
+
+
 def test_a_cordon_is_a_taint_too(ready: Bench) -> None:
     """And goes with it."""
     node = ready.store.must_get("nodes", None, "n0")
