@@ -75,7 +75,6 @@ def vitals_writer(
     state: tuple[Reign, Vitals, Meters],
     delivery: Delivery,
     inbox: Inbox,
-    connected: Callable[[], str],
 ) -> Callable[[datetime], None]:
     """What /readyz and /metrics say, written after each step."""
     reign, vitals, meters = state
@@ -86,7 +85,6 @@ def vitals_writer(
         vitals.ready = {"lease": held} | {f"cluster {name}": s.synced for name, s in snapshots.items()}
         silent = [name for name, s in snapshots.items() if s.stale_since is not None]
         vitals.notes = {
-            "slack": connected(),
             "lease holder": reign.holder,
             "clusters that do not answer": ", ".join(silent),
         }

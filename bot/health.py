@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -29,7 +29,9 @@ class Vitals:
     ready: Mapping[str, bool] = field(default_factory=dict)
     """what has to be so before work is done, e.g. `lease`, `cluster home`"""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """what is good to know and does not make it unready, e.g. `slack`: `connected`"""
+    """what is good to know and does not make it unready"""
+    live: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """the same, looked at when it is asked, e.g. `slack`: `connected`"""
     step_since: float | None = None
     """monotonic start of the step in hand; None while waiting"""
 
@@ -122,7 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(503 if stuck else 200, {"ok": not stuck})
         elif self.path == "/readyz":
             ready = all(self.vitals.ready.values()) and bool(self.vitals.ready)
-            body = {"ok": ready, "needs": dict(self.vitals.ready), "notes": dict(self.vitals.notes)}
+            notes = {**self.vitals.notes, **{name: look() for name, look in self.vitals.live.items()}}
+            body = {"ok": ready, "needs": dict(self.vitals.ready), "notes": notes}
             self._json(200 if ready else 503, body)
         else:
             self._json(404, {"ok": False})

@@ -243,7 +243,11 @@ def _connect(settings: Settings, entry: ClusterSettings) -> Connection:
 
 
 def _talk(settings: Settings, environment: Environment, outside: Outside, directory: PeopleDirectory) -> Talk:
-    inbox = Inbox(outside.database, outside.clock.now, outside.clock.nudge)
+    clock = outside.clock
+    # A sandbox's world sees what comes from chat by itself; nothing but the INSERT stands before the ack.
+    inbox = Inbox(
+        outside.database, clock.now, clock.seen if isinstance(clock, FollowingClock) else clock.nudge
+    )
     if not environment.slack_bot_token:
         log.warning("no slack: QM_SLACK_BOT_TOKEN is not set; messages go to the log")
         return Talk(LogChat(), Nobody(), inbox, None)
@@ -268,16 +272,14 @@ def _service(
 ) -> Service:
     outside, talk, house = parts
     serve = settings.section("serve", ServeSettings)
-    clock = outside.clock
-    # The world of a sandbox sees what comes from chat, not what comes from a terminal.
-    wake = clock.poke if isinstance(clock, FollowingClock) else clock.nudge
-    control = ControlSocket(settings.resolve(serve.socket) if serve.socket else folder / SOCKET, wake)
-    vitals, meters, reign = Vitals(), Meters(), Reign(outside.lease)
+    control = ControlSocket(
+        settings.resolve(serve.socket) if serve.socket else folder / SOCKET, outside.clock.nudge
+    )
+    vitals, meters, reign = Vitals(live={"slack": _connected(talk)}), Meters(), Reign(outside.lease)
     if serve.health_port is not None:
         health = HealthServer(serve.health_port, vitals, meters)
         health.start()
         closers.append(health.close)
-    connected = _connected(talk)
     backup = backup_task(outside.database, folder, serve.backup_every)
 
     def open_doors() -> None:
@@ -299,7 +301,7 @@ def _service(
         vitals=vitals,
         meters=meters,
         open_doors=open_doors,
-        note_vitals=vitals_writer(house, (reign, vitals, meters), talk.chat, talk.inbox, connected),
+        note_vitals=vitals_writer(house, (reign, vitals, meters), talk.chat, talk.inbox),
         renew_every=serve.lease_duration / 3,
     )
 

@@ -104,10 +104,9 @@ class FollowingClock:
         if self._waiting and not self._base[1]:
             self._call("POST", "/world/nudge", {"participant": self._participant})
 
-    def poke(self) -> None:
-        """End a wait under way for a cause that the world did not see (a terminal asks)."""
+    def seen(self) -> None:
+        """As `nudge`, for a cause that the world has seen itself (an envelope): costs no call."""
         self._nudged.set()
-        self._call("POST", "/world/wake", {"participant": self._participant})
 
     def _wait_scaled(self, moment: datetime, wake: Callable[[], bool]) -> datetime:
         while not wake():

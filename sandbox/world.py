@@ -267,7 +267,6 @@ class World:
         application = web.Application()
         application.router.add_get("/world/time", self._get_time)
         application.router.add_post("/world/wait", self._post_wait)
-        application.router.add_post("/world/wake", self._post_wake)
         application.router.add_post("/world/scale", self._post_scale)
         application.router.add_post("/world/nudge", self._post_nudge)
         return application
@@ -287,12 +286,6 @@ class World:
 
     async def _post_nudge(self, request: web.Request) -> web.Response:
         self.nudge((await request.json())["participant"])
-        return self._answer()
-
-    async def _post_wake(self, request: web.Request) -> web.Response:
-        participant = self._participants.get((await request.json())["participant"])
-        if participant is not None:
-            self._wake(participant, woken=True)
         return self._answer()
 
     async def _post_scale(self, request: web.Request) -> web.Response:
