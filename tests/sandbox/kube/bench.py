@@ -15,6 +15,7 @@ from sandbox.kube.store import Store
 from sandbox.world import World
 
 PREFIX = "sandbox.quartermaster.dev/"
+INDEX = "batch.kubernetes.io/job-completion-index"
 Object = dict[str, Any]
 
 
@@ -98,6 +99,20 @@ class Bench:
         """A Job's status."""
         found: Object = self.store.must_get("jobs.batch", "research", job)["status"]
         return found
+
+    def running_indexes(self) -> list[int]:
+        """Completion indexes of the running pods."""
+        running = [pod for pod in self.pods() if pod["status"].get("phase") == "Running"]
+        return sorted(int(pod["metadata"]["annotations"][INDEX]) for pod in running)
+
+    def end_index(self, index: int, exit_code: int) -> None:
+        """The running pod of an index exits."""
+        for pod in self.pods():
+            running = pod["status"].get("phase") == "Running"
+            if running and pod["metadata"]["annotations"][INDEX] == str(index):
+                assert self.kubelets.finish("research", pod["metadata"]["name"], exit_code)
+                return
+        raise AssertionError(f"no running pod of index {index}")
 
     def true_conditions(self, job: str) -> dict[str, str]:
         """Conditions that are True, with their reasons."""

@@ -23,3 +23,11 @@ def served() -> Iterator[Served]:
     yield running
     running.http.clear()
     running.host.close()
+
+
+@pytest.fixture
+def roomy(bench: Bench) -> Bench:
+    """The same, with room for everything."""
+    bench.node("n0", cpu="512", pods=2000)
+    bench.run(1)
+    return bench
