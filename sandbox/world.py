@@ -20,7 +20,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -193,10 +193,10 @@ class World:
         while True:
             self._changed.clear()
             delay = await (self._run_scaled() if self._scale else self._run_stepped())
-            try:
-                await asyncio.wait_for(self._changed.wait(), timeout=delay)
-            except TimeoutError:
-                continue
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the change.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._changed.wait()
 
     async def _run_scaled(self) -> float:
         while self._heap and self._heap[0].when <= self.now:
