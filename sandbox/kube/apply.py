@@ -100,9 +100,12 @@ def track_update(old: Object | None, new: Object, manager: Manager, now: str) ->
 
 def _differs(old: Object, new: Object, path: Path) -> bool:
     was, now = value_at(old, path), value_at(new, path)
-    if path[-1].startswith("k:"):
-        return was is MISSING
-    return bool(was is MISSING or was != now)
+    if was is MISSING or now is MISSING:
+        return was is not now
+    # A map that is owned as such (it was empty) and an item of a keyed list only come and go.
+    if path[-1].startswith("k:") or is_granular_map(now, path):
+        return False
+    return bool(was != now)
 
 
 def apply(live: Object, config: Object, manager: Manager, *, force: bool) -> tuple[Object, Ownership]:
@@ -113,7 +116,7 @@ def apply(live: Object, config: Object, manager: Manager, *, force: bool) -> tup
     last = owners.pop(manager, frozenset())
     merged = _merge(live, _writable(config, manager.subresource), (), kind)
     conflicts = {
-        other: sorted(path for path in paths & applied if _differs(live, merged, path))
+        other: sorted(path for path in paths if _differs(live, merged, path))
         for other, paths in owners.items()
     }
     conflicts = {other: paths for other, paths in conflicts.items() if paths}

@@ -49,15 +49,18 @@ def _typed(wanted: str) -> str:
 class _Place:
     """Where the conversion is: the path without indexes, the structure, and unknown fields on the way."""
 
-    __slots__ = ("path", "struct", "unknown")
+    __slots__ = ("keeps_empty", "path", "struct", "unknown")
 
-    def __init__(self, struct: str, path: tuple[str, ...], unknown: list[str]) -> None:
+    def __init__(
+        self, struct: str, path: tuple[str, ...], unknown: list[str], keeps_empty: bool = False
+    ) -> None:
         self.struct = struct
         self.path = path
         self.unknown = unknown
+        self.keeps_empty = keeps_empty
 
     def at(self, name: str, struct: str = "") -> _Place:
-        return _Place(struct or self.struct, (*self.path, name), self.unknown)
+        return _Place(struct or self.struct, (*self.path, name), self.unknown, self.keeps_empty)
 
     def mismatch(self, value: Any, wanted: str) -> Mismatch:
         return Mismatch(self.struct, self.path, wanted, value)
@@ -91,10 +94,14 @@ def conform(resource: Resource, obj: Object, *, strict: bool = False) -> Object:
 
 
 def conform_applied(resource: Resource, obj: Object) -> Object:
-    """Like `conform`, for an apply: it refuses what its schema does not know, with a 500."""
+    """Like `conform`, for an apply: it refuses what its schema does not know, with a 500.
+
+    Empty maps and lists stay, because an apply owns them.
+    """
     unknown: list[str] = []
     try:
-        found: Object = _structure(_model(resource))(obj, _Place(resource.kind, (), unknown))
+        place = _Place(resource.kind, (), unknown, keeps_empty=True)
+        found: Object = _structure(_model(resource))(obj, place)
     except Mismatch as error:
         raise _untyped(resource, obj, error.typed) from None
     except ApiError as error:
@@ -150,7 +157,7 @@ def _structure(model: Any) -> Convert:
                 place.unknown.append(".".join((*place.path, key)))
             elif given is not None:
                 read = known(given, place.at(key, struct))
-                if read or key not in collections:
+                if read or place.keeps_empty or key not in collections:
                     found[key] = read
         return found
 

@@ -94,6 +94,7 @@ class Writer:
         old = self._store.get(resource.key, asked.namespace, asked.name)
         if old is None:
             if resource.create_unconditionally and not asked.subresource:
+                metadata.pop("resourceVersion", None)
                 return self.create(replace(asked, name=""), new)
             raise not_found(resource.key, asked.name)
         if not metadata.get("resourceVersion") and not resource.unconditional_update:
@@ -176,7 +177,7 @@ class Writer:
                     "and no existing object was found"
                 )
                 raise conflict(asked.resource.key, asked.name, why)
-            drafted = self._draft(replace(asked, verb="create"), config)
+            drafted = self._draft(replace(asked, verb="create"), conform(asked.resource, config))
             bare = {"apiVersion": drafted["apiVersion"], "kind": drafted["kind"], "metadata": {}}
             owners = apply(bare, config, manager, force=True)[1]
             return 201, self._insert(asked, with_ownership(drafted, owners, None, now))

@@ -50,10 +50,11 @@ def free_ports(count: int) -> list[int]:
 class ControlPlane:
     """One real cluster in a folder. `stop` ends exactly the processes that `start` began."""
 
-    def __init__(self, folder: Path, *, kwok: bool = True) -> None:
+    def __init__(self, folder: Path, *, kwok: bool = True, controllers: bool = True) -> None:
         self.folder = folder
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
         self._with_kwok = kwok
+        self._with_controllers = controllers
         self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._etcd, self._peer, self._port, self._kwok_port = free_ports(4)
         self.address = f"https://127.0.0.1:{self._port}"
@@ -65,6 +66,9 @@ class ControlPlane:
         self._start_etcd()
         self._start_api_server()
         self._wait_ready()
+        if not self._with_controllers:
+            self._wait_for_namespace()
+            return self
         kubeconfig = self.kubeconfig("admin")
         shared = [
             f"--kubeconfig={kubeconfig}",

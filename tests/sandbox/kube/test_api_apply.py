@@ -172,12 +172,20 @@ def test_the_status_is_applied_through_its_subresource(served):
 
 def test_labels_of_two_managers_live_side_by_side(served):
     """Dropping the last of one's own leaves the other's."""
-    apply(served, "m1", config_map("c", labels={"a": "1"}))
-    apply(served, "m2", config_map("c", labels={"b": "1"}))
-    found = apply(served, "m1", config_map("c"))[1]
+    apply(served, "m1", config_map("c", labels={"a": "1"}, x="1"))
+    apply(served, "m2", config_map("c", labels={"b": "1"}, y="1"))
+    found = apply(served, "m1", config_map("c", x="1"))[1]
 
     assert found["metadata"]["labels"] == {"b": "1"}
-    assert "labels" not in apply(served, "m2", config_map("c"))[1]["metadata"]
+    assert "labels" not in apply(served, "m2", config_map("c", y="1"))[1]["metadata"]
+
+
+def test_an_empty_map_is_owned_as_such(served):
+    """Who fills it afterwards is in conflict with who emptied it, as on the real server."""
+    apply(served, "m1", config_map("c"))
+    code, status = apply(served, "m2", config_map("c", a="1"))
+
+    assert (code, status["details"]["causes"][0]["field"]) == (409, ".data")
 
 
 def test_applying_the_same_again_is_nothing(served):
