@@ -7,11 +7,10 @@ same world gives the same decisions.
 from __future__ import annotations
 
 import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
@@ -93,7 +92,7 @@ class Service:
     renew_every: timedelta
     handled: int = 0
     """inbound envelopes fully handled, their answers sent"""
-    stopping: threading.Event = field(default_factory=threading.Event)
+    _stopping: bool = False
     _waiting: bool = False
     _renew_at: datetime | None = None
     _opened: bool = False
@@ -102,7 +101,7 @@ class Service:
         """Until told to stop (0) or until another process holds the Lease (1)."""
         now = self.clock.now()
         try:
-            while not self.stopping.is_set():
+            while not self._told_to_stop():
                 self.vitals.begin()
                 self.step(now)
                 self.vitals.end()
@@ -118,17 +117,27 @@ class Service:
         log.info("stopped")
         return 0
 
-    def stop(self, *_: object) -> None:
-        """Finish the step in hand, then end. A wait is left at once (called by a signal, in this thread)."""
-        self.stopping.set()
+    def stop(self) -> None:
+        """Finish the step in hand, then end. From another thread."""
+        self._stopping = True
         self.clock.nudge()
+
+    def on_signal(self, *_: object) -> None:
+        """The same for a signal, which comes in the deciding thread itself, at any point of it.
+
+        It must touch no lock that this thread may hold, so it sets a flag, and leaves a wait by raising.
+        """
+        self._stopping = True
         if self._waiting:
             raise Interrupted
+
+    def _told_to_stop(self) -> bool:
+        return self._stopping
 
     def _wait(self, now: datetime) -> datetime:
         self._waiting = True
         try:
-            return now if self.stopping.is_set() else self.clock.wait_until(self.next_due(now), self.has_work)
+            return now if self._stopping else self.clock.wait_until(self.next_due(now), self.has_work)
         finally:
             self._waiting = False
 
@@ -173,7 +182,7 @@ class Service:
     def has_work(self) -> bool:
         """Whether waiting should end."""
         asked = self._opened and (self.inbox.accepted != self.handled or self.front.waiting())
-        return self.stopping.is_set() or asked
+        return self._stopping or asked
 
     def next_due(self, now: datetime) -> datetime:
         """When something is to be done even if nobody asks."""
@@ -205,5 +214,5 @@ class Service:
 
 def obey_signals(service: Service) -> None:
     """SIGTERM and SIGINT end the loop after the step in hand."""
-    signal.signal(signal.SIGTERM, service.stop)
-    signal.signal(signal.SIGINT, service.stop)
+    signal.signal(signal.SIGTERM, service.on_signal)
+    signal.signal(signal.SIGINT, service.on_signal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -55,7 +56,8 @@ teams: [{name: vision, channel: C1}, {name: interns, channel: C1}]
 people:
   - {id: U1ADA, name: Ada, team: vision, roles: [lead], approval_limit: 5000, system_user: ada}
   - {id: U2IVO, name: Ivo, team: interns}
-  - {id: U3OPS, name: Oskar, roles: [operator, admin], approval_limit: 100000}
+  - {id: U3OPS, name: Oskar, roles: [operator, admin], approval_limit: 100000, system_user: "@ME@"}
+  - {id: U5GRA, name: Grace, team: vision, roles: [lead], approval_limit: 5000}
   - {id: U9GUS, name: Gus, team: vision}
 caps:
   - {name: vision-month, scope: {team: vision}, limit: 3000, raised_by: [lead]}
@@ -69,11 +71,12 @@ WORKSPACE = {
         {"id": "U2IVO", "name": "ivo"},
         {"id": "U3OPS", "name": "oskar"},
         {"id": "U4EVE", "name": "eve"},
+        {"id": "U5GRA", "name": "grace"},
         {"id": "U9GUS", "name": "gus", "kind": "guest"},
     ],
     "channels": [
         {"id": "C0", "name": "ops"},
-        {"id": "C1", "name": "research", "members": ["U1ADA", "U2IVO", "U3OPS", "U4EVE", "U9GUS"]},
+        {"id": "C1", "name": "research", "members": ["U1ADA", "U2IVO", "U3OPS", "U4EVE", "U5GRA", "U9GUS"]},
     ],
 }
 
@@ -96,7 +99,7 @@ class Lab:
         self.slack.serve(self.host)
         self.cloud_url = self.cloud.serve(self.host)
         self.settings = folder / "quartermaster.yaml"
-        self.settings.write_text(SETTINGS)
+        self.settings.write_text(SETTINGS.replace("@ME@", getpass.getuser()))
         (folder / "kubeconfig").write_text(yaml.safe_dump(self.cluster.kubeconfig()))
         (folder / "experiments").mkdir()
         (folder / "experiments/dota.yaml").write_text(DOTA)
@@ -129,8 +132,7 @@ class Lab:
         """A clean end: the loop finishes its step and gives up its lease."""
         if self.built is None or self._thread is None:
             return
-        self.built.service.stopping.set()
-        self.built.service.clock.nudge()
+        self.built.service.stop()
         self.host.call(lambda: self.world.forget("serve"))
         self._thread.join(20)
         assert not self._thread.is_alive()

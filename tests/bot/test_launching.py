@@ -39,7 +39,7 @@ def test_a_bystander_cannot_start_somebody_elses_launch(lab):
     lab.say("U1ADA", "/exp launch dota")
     answer = lab.click("U2IVO", "Launch", "dota")
 
-    assert answer == "The launch of dota is not yours to change: Ada, operators and admins can."
+    assert answer == "The launch of dota is not yours to change: Ada or Grace, operators and admins can."
     assert lab.objects("jobs.batch") == []
     assert buttons_of(lab.everything()[0])
 
@@ -110,7 +110,7 @@ def test_what_does_not_fit_its_caps_has_no_launch_button(lab):
 
     assert [label for _, label, _ in buttons_of(card)] == ["Cancel"]
     assert "vision-month" in card["text"]
-    assert "Ada can raise it" in card["text"]
+    assert "Ada, Grace can raise it" in card["text"]
 
 
 def test_a_typo_is_answered_with_a_line_to_copy_and_never_run(lab):

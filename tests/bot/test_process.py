@@ -161,8 +161,10 @@ def test_the_terminal_asks_the_running_serve(process):
     caps = process.terminal("caps", "--output", "json")
     alone = process.terminal("caps", "vision")
     mistyped = process.terminal("caps", "set", "x", "1.000,00")
-    refused = process.terminal("pause", "nothing")
-    unknown = process.terminal("launch", "dota")
+    nothing = process.terminal("pause", "nothing")
+    launched = process.terminal("launch", "dota", "--yes")
+    again = process.terminal("launch", "dota", "--yes", "--config", str(process.lab.settings))
+    refused = process.terminal("resume", "dota")
 
     assert (listed.returncode, listed.stdout) == (0, "Nothing is running. Try: launch NAME, or help.\n")
     assert json.loads(caps.stdout)["data"]["caps"][0]["cap"]["limit"] == "3000.000000"
@@ -170,9 +172,12 @@ def test_the_terminal_asks_the_running_serve(process):
     assert mistyped.returncode == 2
     assert "is not an amount of dollars" in mistyped.stderr
     assert mistyped.stderr.count("\n") == 1
-    assert refused.returncode == 2
-    assert unknown.returncode == 1
-    assert "read-only for you" in unknown.stderr
+    assert nothing.returncode == 2
+    assert "There is no run or experiment 'nothing'." in nothing.stderr
+    assert launched.stdout.startswith("Oskar launched dota")
+    assert again.returncode == 0
+    assert refused.returncode == 1
+    assert process.lab.thread("Oskar launched dota", "C0")
 
 
 def test_the_ledger_can_be_verified_without_a_serve(process):

@@ -49,7 +49,7 @@ def test_only_the_owner_a_lead_or_staff_may_stop_it(running):
     """A researcher of another team is told who can."""
     answer = running.say("U2IVO", "/exp pause dota")
 
-    assert answer.endswith("is not yours to change: Ada, operators and admins can.")
+    assert answer.endswith("is not yours to change: Ada or Grace, operators and admins can.")
     assert phases(running).count("Running") == 5
 
 
@@ -102,14 +102,16 @@ def test_the_guard_alerts_pauses_in_time_and_resumes_by_approval(running):
     texts = until_thread_says(running, "is paused, verified")
     caps = running.say("U1ADA", "/exp caps vision-month")
     refused = running.click("U4EVE", "Approve", "is paused, verified")
-    approved = running.click("U1ADA", "Approve", "is paused, verified")
+    own = running.click("U1ADA", "Approve", "is paused, verified")
+    approved = running.click("U5GRA", "Approve", "is paused, verified")
     running.go(minutes=6)
 
     assert any("Team vision has spent" in str(m["blocks"]) for m in running.everything() if "blocks" in m)
     assert any("by the guard" in text for text in texts)
     assert "$1.1" in caps
     assert "read-only for you" in refused
-    assert approved.startswith("Ada approved")
+    assert "for your own work" in own
+    assert approved.startswith("Grace approved")
     assert phases(running).count("Running") == 5
     assert not any(action == "guard.approve" for m in running.everything() for action, _, _ in buttons_of(m))
 

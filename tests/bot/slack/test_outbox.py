@@ -123,6 +123,7 @@ def test_edits_are_coalesced_and_the_latest_wins(outbox, slack):
         now = T0 + timedelta(seconds=second)
         outbox.update(key="k", message=Message(str(second), card=True), now=now)
         outbox.flush(now)
+    outbox.flush(T0 + timedelta(seconds=40))
 
     assert len(slack.edits) <= 4
     assert slack.edits[-1] == ("ts1", "30")
