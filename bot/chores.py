@@ -19,7 +19,8 @@ from fleet.model import ClusterSnapshot
 from fleet.ports import Chat, ClusterView
 from fleet.values import MICROS
 
-SWEEP = timedelta(minutes=1)
+SWEEPS_PER_CARD = 12
+"""how often a launch card's age is looked at during its life"""
 KEEP_INBOX = timedelta(days=7)
 
 
@@ -42,7 +43,7 @@ def tasks(
         Task("guard", guard_every, guard.tick),
         Task("scaler", scaler_every, scaler.tick, buys=True),
         Task("launcher", scaler_every, lambda now: house.launcher.tick(_snapshots(views, now), now)),
-        Task("cards", SWEEP, lambda now: expire_cards(house, chat, now)),
+        Task("cards", house.card_expires / SWEEPS_PER_CARD, lambda now: expire_cards(house, chat, now)),
         Task("inbox", timedelta(hours=6), lambda now: inbox.forget_before(now - KEEP_INBOX)),
         backup,
     ]

@@ -14,7 +14,7 @@ import click
 
 from fleet.errors import BadInput
 from rehearsal.checking import work_state
-from rehearsal.demo import LONGEST, Story, pods_of
+from rehearsal.demo import LONGEST, Story
 from rehearsal.format import Scenario, load_scenario
 from rehearsal.outcome import plain
 from rehearsal.runner import Options, Play, play
@@ -61,14 +61,12 @@ def _check_person(scenario: Scenario, name: str) -> None:
 
 
 def _done(run: Play, experiment: str, milestones: dict[str, Any]) -> bool:
-    """Whether every run of an experiment has completed; notes when its last pod ended."""
-    ended = [end for _, end in run.stage.host.call(pods_of, run.stage, experiment).values()]
-    if ended and all(ended):
-        milestones["done_at"] = max(end for end in ended if end)
+    """Whether an experiment's newest run has completed; notes when it was found to have ended."""
     try:
         newest = run.read().run_of(experiment)
     except BadInput:
         return False
+    milestones["done_at"] = run.read().ended(experiment) or None
     cluster = run.scenario.world.clusters[0].name
     return bool(run.stage.host.call(work_state, run.stage, cluster, newest) == "done")
 

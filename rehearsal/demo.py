@@ -164,12 +164,12 @@ def observe(run: Play, cast: Cast, notes: Notes) -> None:
         notes.before = {uid: restarts for uid, (restarts, _) in pods.items()}
     if pods and notes.bystander_done is None:
         notes.after = {uid: restarts for uid, (restarts, _) in pods.items()}
-        if all(ended for _, ended in pods.values()):
-            notes.bystander_done = max(ended for _, ended in pods.values() if ended)
+        ended = readings.ended(cast.bystander)
+        notes.bystander_done = utc(ended) if ended else None
     alerts = readings.decisions("alert", cast.ghost) or _alerts_of_caps(run, cast)
     if alerts and notes.alert_at is None:
         notes.alert_at = utc(alerts[0]["decided_at"])
-        notes.forecast = status(run, cast.ghost).get("forecast") or {}
+        notes.forecast = status(run, cast.ghost).get("costs", {}).get("forecast", {})
     pauses = [
         row for row in readings.decisions("pause", cast.ghost) if row["state"] in ("verified", "announced")
     ]

@@ -66,6 +66,11 @@ class Readings:
         rows = cost_rows(self._database, self.ledger, by=column, since=None, until=until)
         return {row.key: row.amount for row in rows}
 
+    def ended(self, experiment: str) -> str:
+        """When the newest run of an experiment ended; empty while it has not."""
+        row = self._database.row("SELECT ended FROM runs WHERE id = ?", (self.run_of(experiment),))
+        return str(row["ended"] or "") if row else ""
+
     def decisions(self, kind: str, experiment: str = "", state: str = "") -> list[dict[str, Any]]:
         """Recorded decisions of a kind (about an experiment's runs), oldest first."""
         rows = self._database.rows(

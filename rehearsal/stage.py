@@ -185,6 +185,7 @@ def complete_settings(scenario: Scenario, *, guarded: bool) -> dict[str, Any]:
         settings.setdefault("launcher", {})["default_cap"] = UNLIMITED
         settings.setdefault("guard", {}).update(COARSE_GUARD)
         settings.setdefault("scaler", {}).update(COARSE_SCALER)
+        serve["lease_duration"] = slack["card_expires"] = "12h"
     return settings
 
 
