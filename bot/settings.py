@@ -17,6 +17,7 @@ class SlackSettings(Strict):
     channel: str = ""
     """id of the channel for what concerns the whole fleet, and for teams without a channel of their own"""
     digest_at: TimeOfDay = time(9, 0)
+    """when the day is summed up, in this zone"""
     zone: Zone = ZoneInfo("UTC")
     """zone of the channel: the digest's nine o'clock is here"""
     card_expires: Duration = timedelta(hours=1)
@@ -31,7 +32,9 @@ class ServeSettings(Strict):
     socket: Path | None = None
     """the control socket that the terminal talks to; control.sock in the data directory where not given"""
     lease_namespace: str = "kube-system"
+    """namespace of the Lease, in the home cluster"""
     lease_name: str = "quartermaster"
+    """two services with different data need different names"""
     lease_duration: Duration = timedelta(seconds=90)
     """how long silence of the process that holds the Lease is borne; it renews three times as often"""
     backup_every: Duration = timedelta(hours=6)

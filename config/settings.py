@@ -38,9 +38,13 @@ class ClusterSettings(Strict):
     """One Kubernetes API."""
 
     name: str
+    """how settings, cards and labels call it"""
     kubeconfig: Path | None = None
+    """file with address and credentials, relative to the settings file"""
     context: str | None = None
+    """context of the kubeconfig; its current one where not given"""
     in_cluster: bool = False
+    """serve runs inside this cluster, under its service account"""
     home: bool = False
     """the cluster that holds our Lease; the first one where none says so"""
     governed: tuple[str, ...] = ()
@@ -61,43 +65,66 @@ class ZoneSettings(Strict):
     """A zone and the subnet in it."""
 
     name: str
+    """e.g. `us-west-2a`"""
     subnet: str
+    """machines in this zone are launched into it"""
 
 
 class RegionSettings(Strict):
     """One region of a pool."""
 
     name: str
+    """e.g. `us-west-2`"""
     image: str
+    """AMI of the region"""
     zones: tuple[ZoneSettings, ...] = Field(min_length=1)
+    """zones that may be bought in"""
     security_groups: tuple[str, ...] = ()
+    """of new machines"""
     max_nodes: int | None = Field(default=None, ge=0)
+    """at most this many machines in the region; none = the pool's limit alone"""
 
 
 class TaintSettings(Strict):
     """A taint on new nodes."""
 
     key: str
+    """of the taint"""
     value: str = ""
+    """of the taint"""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+    """what it keeps away"""
 
 
 class PoolSettings(Strict):
     """What a cluster may add nodes from. On-premises pools cannot grow; they give their nodes a rate."""
 
     name: str
+    """tag and label of its machines"""
     cluster: str
+    """the cluster that its machines join"""
     provider: Literal["aws", "onprem"]
+    """`aws` buys machines; `onprem` prices those that exist"""
     regions: tuple[RegionSettings, ...] = ()
+    """in order of preference: the next one is tried when one has no capacity"""
     instance_types: tuple[str, ...] = ()
+    """what may be bought; the planner chooses among them"""
     capacity_types: tuple[Literal["on-demand", "spot"], ...] = ("on-demand",)
+    """what an experiment's `spot:` may choose from"""
     max_nodes: int | None = Field(default=None, ge=0)
+    """at most this many machines; none = no limit but the caps"""
     instance_profile: str = ""
+    """IAM instance profile of new machines"""
     user_data: str = ""
+    """template that makes a machine join; `{endpoint}` `{token}` `{labels}` `{taints}` are filled in"""
     labels: dict[str, str] = Field(default_factory=dict)
+    """further labels of new nodes"""
     taints: tuple[TaintSettings, ...] = ()
+    """of new nodes"""
     selector: dict[str, str] = Field(default_factory=dict)
+    """on-premises: labels of the nodes that belong to the pool"""
     price_per_hour: Dollars | None = None
+    """on-premises: what one node costs an hour"""
 
     _check_name = field_validator("name")(_name)
 
@@ -143,11 +170,15 @@ class PersonSettings(Strict):
     id: str
     """Slack user id"""
     name: str
+    """as cards call them"""
     team: str = ""
+    """one of `teams`"""
     roles: tuple[Literal["researcher", "lead", "operator", "admin"], ...] = ("researcher",)
+    """a lead answers for the own team, an operator acts on every run, an admin does both and sets every cap"""
     system_user: str = ""
     """name on the machine that runs serve (peer of the control socket)"""
     kubernetes: str = ""
+    """user name in the clusters, for work that was created with kubectl"""
     approval_limit: Dollars = Money(0)
     """how much this person may add to a cap in one approval"""
 
@@ -156,7 +187,9 @@ class TeamSettings(Strict):
     """A team and the channel that its messages go to."""
 
     name: str
+    """as people, caps and labels name it"""
     channel: str = ""
+    """id of its Slack channel; the fleet's where not given"""
 
     _check_name = field_validator("name")(_name)
 
@@ -165,11 +198,17 @@ class CapScope(Strict):
     """Exactly one of these."""
 
     fleet: bool = False
+    """everything"""
     cluster: str = ""
+    """one of `clusters`"""
     region: str = ""
+    """a provider's region"""
     team: str = ""
+    """one of `teams`"""
     person: str = ""
+    """a person's id"""
     experiment: str = ""
+    """all runs of this experiment"""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> CapScope:
@@ -190,9 +229,13 @@ class CapSettings(Strict):
     """A cap in dollars. A limit of 0 means zero; no cap is no entry."""
 
     name: str
+    """as cards and `/exp caps` call it"""
     scope: CapScope
+    """what it covers"""
     limit: Dollars
+    """at 100 % work has stopped"""
     window: Literal["total", "day", "week", "month"] = "month"
+    """what the limit is for; it starts again at the window's end"""
     zone: Zone | None = None
     """None = UTC"""
     kill: bool = False
@@ -207,11 +250,17 @@ class CoreSettings(Strict):
     """Everything but the packages' own sections."""
 
     data_dir: Path | None = None
+    """folder of the database and the control socket; `$QM_DATA_DIR` where not given"""
     clusters: tuple[ClusterSettings, ...] = Field(min_length=1)
+    """the fleet"""
     pools: tuple[PoolSettings, ...] = ()
+    """what the clusters may add nodes from"""
     people: tuple[PersonSettings, ...] = ()
+    """who is known; everybody else may only read"""
     teams: tuple[TeamSettings, ...] = ()
+    """groups of people with a channel"""
     caps: tuple[CapSettings, ...] = ()
+    """limits in dollars; one that changed here applies at the next start, others stay as people set them"""
 
 
 class Settings:

@@ -33,6 +33,7 @@ class GuardSettings(Strict):
     repause_limit: int = Field(default=3, ge=0)
     """how often a run that somebody un-paused by hand is paused again"""
     approval_expires: Duration = timedelta(hours=24)
+    """how long an approval lasts at most; it ends with the cap's window"""
     self_approval: Dollars = Money.usd(50)
     """what an owner may approve for their own work, once a window"""
     approval_step: int = Field(default=25, ge=1, le=1000)
@@ -50,8 +51,11 @@ class GuardSettings(Strict):
     bill_every: Duration = timedelta(hours=6)
     """how often the bill is read"""
     bill_drift_percent: int = Field(default=10, ge=1)
+    """people are told where the bill and the ledger of a day differ by more"""
     digest_at: TimeOfDay = time(9, 0)
+    """when the day is summed up; `slack.digest_at` where not given"""
     digest_zone: Zone = ZoneInfo("UTC")
+    """whose days they are; `slack.zone` where not given"""
 
     @field_validator("tick", "countdown", "heartbeat_limit", "price_every", "machines_every", "bill_every")
     @classmethod

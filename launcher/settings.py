@@ -17,6 +17,7 @@ class LauncherSettings(Strict):
     experiments: Path = Path("experiments")
     """folder of experiment files, relative to the settings file"""
     namespace: str = "research"
+    """where runs are created; one of the cluster's governed namespaces"""
     default_cap: Dollars = Money.usd("2000")
     """limits.max_cost of an experiment that sets none"""
     default_hours: float = Field(default=24.0, gt=0)

@@ -13,6 +13,7 @@ class ScalerSettings(Strict):
     """How often it looks, how long it waits, and where it stops by itself."""
 
     tick: Duration = timedelta(seconds=15)
+    """how often pending pods are looked at"""
     join_deadline: Duration = timedelta(minutes=15)
     """a machine that is not a ready node after this long is ended"""
     gpu_deadline: Duration = timedelta(minutes=10)
@@ -26,14 +27,17 @@ class ScalerSettings(Strict):
     capacity_memory: Duration = timedelta(minutes=3)
     """how long an offer without capacity is left alone, doubling"""
     capacity_memory_max: Duration = timedelta(hours=2)
+    """where the doubling ends"""
     offering_memory: Duration = timedelta(hours=12)
     """how long an offer that does not exist there is left alone"""
     quota_memory: Duration = timedelta(minutes=30)
     """how long a family without quota is left alone in its region"""
     subnet_memory: Duration = timedelta(minutes=10)
+    """how long a subnet without addresses is left alone"""
     refused_memory: Duration = timedelta(minutes=10)
     """how long nothing is bought from a pool whose credentials or configuration were refused"""
     throttle_wait: Duration = timedelta(seconds=5)
+    """how long a throttled call is not repeated"""
     launches_without_progress: int = Field(default=3, ge=1)
     """purchases for the same kind of pod that none of them helped to start, before it stops and tells"""
     gpu_waste: int = Field(default=8, ge=1)
