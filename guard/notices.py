@@ -150,6 +150,8 @@ class Notices:
 
     def _bill(self, day: str, billed: Sequence[BilledDay], now: datetime) -> tuple[Decision, ...]:
         found = self.comparison(day, [entry for entry in billed if entry.day == day], now)
+        if not found.estimated and self._drifts(found):
+            self._bill_note = f"The final bill of {day} differs from the ledger by {found.drift_percent} %."
         key = f"bill:{day}:{'estimated' if found.estimated else 'final'}"
         if not (found.billed or found.metered) or self._state.journal.by_key(key) is not None:
             return ()
@@ -164,6 +166,10 @@ class Notices:
         reason = f"the bill of {day} says {found.billed}, the ledger {found.metered}"
         new = NewDecision("bill", key, GUARD, day, (reason,), payload)
         return (self._state.journal.decide(new, now),)
+
+    def _drifts(self, found: BillComparison) -> bool:
+        off = abs(found.metered.micros - found.billed.micros) * 100
+        return off > found.billed.micros * self._state.settings.bill_drift_percent
 
     def comparison(self, day: str, billed: Sequence[BilledDay], now: datetime) -> BillComparison:
         """The bill's lines of a day beside the ledger's."""

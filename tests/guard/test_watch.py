@@ -244,6 +244,19 @@ def test_bill_is_compared_when_it_arrives_and_when_it_is_final(lab):
     ]
 
 
+def test_final_bill_that_drifts_is_named_in_the_digest(lab):
+    """Billed 20, metered 25.20: +26 % is more than the 10 % that are let pass; an estimated bill says nothing yet."""
+    line = BilledDay(
+        "2026-11-06", "Amazon Elastic Compute Cloud - Compute", "us-west-2", {}, Money.usd(20), True
+    )
+    lab.billing.lines = [line]
+    lab.pass_time(timedelta(minutes=10), hours=18)
+    lab.billing.lines = [replace(line, estimated=False)]
+    lab.pass_time(timedelta(minutes=10), hours=24)
+    notes = [digest.notes for digest in lab.notifier.of(Digest)]
+    assert notes == [(), ("The final bill of 2026-11-06 differs from the ledger by +26.00 %.",)]
+
+
 def test_persons_pause_takes_the_same_path(lab):
     """Asked twice is one decision; the run is paused and its cap has no part in it."""
     lab.pass_time(minutes=5)
