@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.operations import rights
 from bot.operations.fitting import Fit
@@ -51,7 +51,7 @@ def scale(house: House, person: Person, order: ScaleOrder, now: datetime) -> Sca
     if fit is not None and fit.unplaced:
         said = " ".join(f"{count} of them fit nowhere: {reason}" for count, reason in fit.unplaced)
         return _outcome(plan, fit, False, f"{plan.role} was not scaled to {plan.after}. {said}")
-    hold = _hold(house, plan, fit, order.request)
+    hold = _hold(house, plan, fit, order.request, now)
     if hold is not None:
         answer = house.guard.budget.check(hold, now)
         if not answer.granted:
@@ -63,18 +63,24 @@ def scale(house: House, person: Person, order: ScaleOrder, now: datetime) -> Sca
     return _outcome(plan, fit, True, said)
 
 
-def _hold(house: House, plan: ScalePlan, fit: Fit | None, request: str) -> HoldRequest | None:
+def _hold(house: House, plan: ScalePlan, fit: Fit | None, request: str, now: datetime) -> HoldRequest | None:
+    """As at launch: until the declared end at worst, else what burns until a pause has worked (rolling)."""
     if fit is None:
         return None
-    burn = fit.worst_hourly
+    limits = plan.run.parsed().limits
+    declared = limits.max_hours is not None
+    left = house.guard_settings.span
+    if limits.max_hours is not None:
+        left = max(left, (plan.run.started or now) + timedelta(hours=limits.max_hours) - now)
+    whole = fit.worst_hourly.over(left)
     return HoldRequest(
         id=f"scale-{plan.run.id}-{request}",
         kind=HoldKind.SCALE,
         scope=scope_of(plan.run),
-        amount=burn.over(house.guard_settings.span),
-        burn=burn,
+        amount=min(whole, limits.max_cost or house.launcher_settings.default_cap),
+        burn=fit.worst_hourly,
         reason=f"{plan.role} of {plan.run.experiment} ({plan.run.id}) to {plan.after}",
-        payload={"rolling": True, "pods": len(plan.added)},
+        payload={"rolling": not declared, "pods": len(plan.added)},
     )
 
 

@@ -71,7 +71,7 @@ def test_scaling_checks_the_money_first(running):
         == "dota (" + running_id(running) + "): worker scales from 4 to 8."
     )
     running.go(minutes=5)
-    running.say("U3OPS", "/exp caps set vision-month 7")
+    running.say("U3OPS", "/exp caps set vision-month 20")
     refused = running.say("U1ADA", "/exp scale dota worker=64")
 
     assert phases(running).count("Running") == 9
