@@ -222,7 +222,7 @@ def figures(run: Play, cast: Cast, notes: Notes) -> dict[str, Any]:
         "first_alert": notes.alert_at,
         "paused": notes.paused_at,
         "forecast_at_alert": notes.forecast,
-        "bill": [json.loads(row["payload"]) for row in bills],
+        "bill": [_bill(json.loads(row["payload"])) for row in bills],
         "messages": len(run.stage.host.call(all_messages, run.stage, run.scenario.world.chat.channels[0])),
         "bystander": {
             "same_pods": bool(notes.before) and set(notes.before) <= set(notes.after),
@@ -230,6 +230,16 @@ def figures(run: Play, cast: Cast, notes: Notes) -> dict[str, Any]:
             "finished": notes.bystander_done,
         },
     }
+
+
+def _bill(payload: dict[str, Any]) -> dict[str, Any]:
+    """A bill decision's payload with money as money."""
+    money = {name: Money(payload[name]) for name in ("billed", "metered")}
+    return (
+        payload
+        | money
+        | {"differences": {name: Money(amount) for name, amount in payload["differences"].items()}}
+    )
 
 
 def compare(

@@ -128,10 +128,9 @@ def _figures(closing: dict[str, Any]) -> Table:
 
 
 def _bill(bill: dict[str, Any]) -> str:
-    lines = [
-        f"billed {_money(bill.get('billed'))}, metered {_money(bill.get('metered'))}, drift {bill.get('drift_percent')} %"
-    ]
-    lines += [f"{each['name']}: {_money(each['amount'])}" for each in bill.get("differences", ())]
+    state = "estimated" if bill["estimated"] else "final"
+    lines = [f"{bill['billed']} billed ({state}), {bill['metered']} metered, drift {bill['drift']} %"]
+    lines += [f"{name}: {amount}" for name, amount in bill["differences"].items()]
     return "\n".join(lines)
 
 
