@@ -143,7 +143,9 @@ def filled(page: str) -> str:
 
     def region(match: re.Match[str]) -> str:
         if match[2] not in REGIONS:
-            raise BadInput(f"Nothing makes the region {match[2]!r}.", hint=f"There are: {', '.join(REGIONS)}.")
+            raise BadInput(
+                f"Nothing makes the region {match[2]!r}.", hint=f"There are: {', '.join(REGIONS)}."
+            )
         return f"{match[1]}\n{REGIONS[match[2]]()}\n{match[3]}"
 
     return _REGION.sub(region, page)
