@@ -14,6 +14,7 @@ import re
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -51,6 +52,7 @@ def usual_status(code: str) -> int:
     return _STATUSES.get(code, 400)
 
 
+@cache
 def service_model(service: str) -> ServiceModel:
     """botocore's model of a service (`ec2`, `pricing`, `ce`)."""
     return botocore.session.Session().get_service_model(service)
@@ -130,13 +132,13 @@ class QueryCodec:
             if shape.serialization.get("flattened"):
                 return "".join(self._element(shape.member, name, each) for each in value)
             return f"<{name}>{''.join(self._element(shape.member, item, each) for each in value)}</{name}>"
-        return f"<{name}>{escape(_text(shape, value))}</{name}>"
+        return f"<{name}>{_escaped(_text(shape, value))}</{name}>"
 
     def error(self, error: AwsError) -> bytes:
         """The XML of an error."""
         return (
             '<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error>'
-            f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+            f"<Code>{_escaped(error.code)}</Code><Message>{_escaped(error.message)}</Message>"
             f"</Error></Errors><RequestID>{self._request_id()}</RequestID></Response>"
         ).encode()
 
@@ -226,4 +228,9 @@ def _text(shape: Shape, value: Any) -> str:
         return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     if shape.type_name == "blob":
         return base64.b64encode(value).decode()
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(value))
+    return str(value)
+
+
+def _escaped(text: str) -> str:
+    """XML cannot hold control characters at all."""
+    return escape(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text))

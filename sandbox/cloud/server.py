@@ -58,7 +58,7 @@ class Cloud:
         launcher = Launcher(world, self.spec, templates, self.joining.launched)
         self._ec2 = QueryCodec("ec2")
         self._json = JsonCodec()
-        self._actions: dict[str, Action] = {
+        self.ec2_actions: dict[str, Action] = {
             **Machines(launcher, self.joining.ended).actions(),
             **Catalog(world, self.regions).actions(),
             **Fleets(launcher).actions(),
@@ -134,7 +134,7 @@ class Cloud:
             raise AwsError("Unavailable", "The server is overloaded and can't handle the request.", 503)
         self.faults.raise_next(name)
         operation = self._ec2.operation(name)
-        action = self._actions.get(name)
+        action = self.ec2_actions.get(name)
         if action is None:
             raise AwsError("UnsupportedOperation", f"{name} is not offered here.")
         region.throttle.take(name, 1, self.world.now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,13 +10,16 @@ import boto3
 import pytest
 from aiohttp import web
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from sandbox.cloud.server import Cloud
 from sandbox.hosting import Host
 from sandbox.world import World
 
+SESSION = boto3.Session()
+"""one for all tests: it keeps the service models that it has read"""
 START = datetime(2026, 11, 6, 17, 0, tzinfo=UTC)
-SPEC = {
+SPEC: dict[str, Any] = {
     "regions": {
         "us-west-2": {
             "zones": {
@@ -47,19 +51,23 @@ class Clients:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self._made: dict[tuple[str, str, str, int], Any] = {}
 
     def __call__(
         self, service: str, region: str = "us-west-2", *, key: str = "AKIASANDBOX", attempts: int = 1
     ):
         """A client that retries `attempts` - 1 times."""
-        return boto3.client(
-            service,
-            region_name=region,
-            endpoint_url=self.address,
-            aws_access_key_id=key,
-            aws_secret_access_key="secret",
-            config=Config(retries={"total_max_attempts": attempts, "mode": "standard"}),
-        )
+        which = (service, region, key, attempts)
+        if which not in self._made:
+            self._made[which] = SESSION.client(
+                service,
+                region_name=region,
+                endpoint_url=self.address,
+                aws_access_key_id=key,
+                aws_secret_access_key="secret",
+                config=Config(retries={"total_max_attempts": attempts, "mode": "standard"}),
+            )
+        return self._made[which]
 
 
 class Api:
@@ -100,10 +108,10 @@ class Api:
 class Sandbox:
     """World, cloud and API together; `pass_time` moves the world."""
 
-    def __init__(self) -> None:
+    def __init__(self, **spec: Any) -> None:
         self.host = Host()
         self.world = World(START, seed=3)
-        self.cloud = Cloud(self.world, SPEC)
+        self.cloud = Cloud(self.world, {**SPEC, **spec})
         self.api = Api()
         self.address = self.cloud.serve(self.host)
         self.api_address = self.host.serve(self.api.app())
@@ -134,8 +142,34 @@ class Sandbox:
 
 
 @pytest.fixture
-def sandbox():
-    """A fresh sandbox."""
-    made = Sandbox()
+def make():
+    """Sandboxes whose spec differs from the usual one in the given keys."""
+    running: list[Sandbox] = []
+
+    def made(**spec: Any) -> Sandbox:
+        running.append(Sandbox(**spec))
+        return running[-1]
+
     yield made
-    made.host.close()
+    for sandbox in running:
+        sandbox.host.close()
+
+
+@pytest.fixture
+def sandbox(make):
+    """A fresh sandbox."""
+    return make()
+
+
+@pytest.fixture
+def refused():
+    """The code, status and message with which AWS refuses a call."""
+
+    def refusal(call: Callable[..., Any], **arguments: Any) -> tuple[str, int, str]:
+        with pytest.raises(ClientError) as caught:
+            call(**arguments)
+        response: Any = caught.value.response
+        status = response["ResponseMetadata"]["HTTPStatusCode"]
+        return response["Error"]["Code"], status, response["Error"]["Message"]
+
+    return refusal
