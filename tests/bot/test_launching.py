@@ -95,7 +95,7 @@ def test_cancel_takes_the_buttons_off(lab):
 def test_a_card_nobody_clicked_expires_without_a_click(lab):
     """hermes-agent#110821: its prices are old."""
     lab.say("U1ADA", "/exp launch dota")
-    lab.go(minutes=62)
+    lab.go(minutes=66)
 
     (card,) = lab.everything()
     assert "withdrawn" in card["text"]
