@@ -10,7 +10,7 @@ import pytest
 from pytest_socket import socket_allow_hosts
 
 ROOT = Path(__file__).resolve().parents[1]
-SERVICES = {
+SERVICES: dict[str, tuple[Path | str, ...]] = {
     "control-plane": (ROOT / ".services/bin/controlplane", ROOT / ".services/bin/kwok"),
     "prometheus": ("prometheus",),
     "chromium": ("chromium", "chromedriver"),

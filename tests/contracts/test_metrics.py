@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -48,7 +48,9 @@ class Exporter:
         """The metrics it has."""
         return self.kept
 
-    def series(self, name: str, after: float, until: float) -> Iterable[Series]:
+    def series(
+        self, name: str, after: float, until: float, hints: Mapping[str, frozenset[str]]
+    ) -> Iterable[Series]:
         """All of a metric."""
         return self.kept.get(name, ())
 

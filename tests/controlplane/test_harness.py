@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ NODE = {
 }
 
 
-def job(name: str) -> dict:
+def job(name: str) -> dict[str, Any]:
     """An Indexed Job of two pods that run for one second."""
     return {
         "metadata": {"name": name},
@@ -41,7 +42,7 @@ def test_a_job_runs_to_its_end(control_plane, namespace):
     control_plane.request("POST", "/api/v1/nodes", NODE)
     control_plane.request("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job("twice"))
     deadline = time.monotonic() + 60
-    status: dict = {}
+    status: dict[str, Any] = {}
     while time.monotonic() < deadline and status.get("succeeded") != 2:
         status = control_plane.request("GET", f"/apis/batch/v1/namespaces/{namespace}/jobs/twice")["status"]
         time.sleep(0.1)

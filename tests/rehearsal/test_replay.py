@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from config.source import parse_yaml, validate
 from fleet.errors import BadInput
 from rehearsal.format import Scenario, load_scenario
 from rehearsal.product import only_this_machine
-from rehearsal.runner import play
+from rehearsal.runner import Play, play
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTED = re.search(
@@ -59,7 +60,7 @@ def test_the_same_seed_gives_the_same_decisions_and_ledger(tmp_path):
     assert len(rows[0]["lines"]) > 3
 
 
-def dump(run) -> dict:
+def dump(run: Play) -> dict[str, Any]:
     """Decisions and lines as rows."""
     database = run.read()._database
     return {
@@ -111,5 +112,5 @@ def test_the_command_prints_json_and_exits_1_where_something_failed(tmp_path, ca
 
 def test_other_addresses_than_this_machines_are_refused():
     """A scenario never talks to a real cloud, cluster or Slack."""
-    with pytest.raises(BadInput, match="QM_SLACK_URL points at .* not this machine"):
+    with pytest.raises(BadInput, match=r"QM_SLACK_URL points at .* not this machine"):
         only_this_machine({"QM_SLACK_URL": "https://slack.com/api/"})
