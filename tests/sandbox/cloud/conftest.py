@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from sandbox.cloud.server import Cloud
+from sandbox.cloud.user_data import UserData, read_user_data
 from sandbox.hosting import Host
 from sandbox.world import World
 
@@ -76,6 +78,14 @@ class Api:
     def __init__(self) -> None:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.down = False
+        self.tries = 0
+        self.lose = 0
+        """so many joins are carried out and not answered"""
+        self.seconds = 0.0
+        """real seconds that a join takes"""
+        self.clock: World | None = None
+        self.marks: list[float | str] = []
+        """world time of each join since the start, where there is a clock"""
 
     def app(self) -> web.Application:
         """Create and delete nodes."""
@@ -93,10 +103,20 @@ class Api:
 
     async def _create(self, request: web.Request) -> web.Response:
         body = await request.json()
+        self.tries += 1
+        if self.clock is not None:
+            await asyncio.sleep(self.seconds)
+            self.marks.append((self.clock.now - START).total_seconds())
         refusal = self._refusal(request)
-        if refusal is None:
-            self.nodes[body["metadata"]["name"]] = body
-        return refusal or web.json_response(body, status=201)
+        if refusal is not None:
+            return refusal
+        name = body["metadata"]["name"]
+        taken = name in self.nodes
+        self.nodes[name] = body
+        if self.lose and request.transport is not None:
+            self.lose -= 1
+            request.transport.abort()
+        return web.json_response(body, status=409 if taken else 201)
 
     async def _delete(self, request: web.Request) -> web.Response:
         refusal = self._refusal(request)
@@ -122,6 +142,10 @@ class Sandbox:
     def pass_time(self, seconds: float) -> None:
         """Let the world go on."""
         self.host.run(self.world.wait("test", self.world.now + timedelta(seconds=seconds)), timeout=30)
+
+    def told(self) -> UserData:
+        """What the machines of `launch` are told."""
+        return read_user_data(self.cloud.machines()[-1].user_data)
 
     def launch(self, region: str = "us-west-2", subnet: str = "subnet-a", **more):
         """RunInstances with what a machine needs to join."""
