@@ -46,7 +46,7 @@ def replay(file: Path, no_guard: bool, without: str, until_done: str, output: st
     milestones: dict[str, Any] = {}
     if until_done:
         options.lasts = LONGEST if no_guard else scenario.lasts
-        options.sample_every = options.lasts / (SAMPLES * 3 if no_guard else SAMPLES)
+        options.sample_every = options.lasts / (SAMPLES * 2 if no_guard else SAMPLES)
         options.until = lambda run: _done(run, until_done, milestones)
     with _folder(keep) as folder:
         outcome = play(scenario, folder, options, milestones=milestones)

@@ -28,7 +28,7 @@ PRODUCT = "quartermaster"
 """the product's user in every cluster"""
 UNLIMITED = "1000000000"
 COARSE_GUARD = {"tick": "1h", "heartbeat_limit": "6h", "price_every": "6h", "machines_every": "6h"}
-COARSE_SCALER = {"tick": "10m", "describe_every": "1h"}
+COARSE_SCALER = {"tick": "30m", "describe_every": "6h", "capacity_memory": "2h", "capacity_memory_max": "2d"}
 """weeks without a guard are looked at more seldom: the meter counts from the observations, not from the ticks"""
 USER_DATA = "endpoint={endpoint}\ntoken={token}\nlabels={labels}\ntaints={taints}\n"
 BOT_TOKEN = "xoxb-sandbox"
