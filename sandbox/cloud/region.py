@@ -48,11 +48,9 @@ class Region:
     """real seconds that every call takes"""
 
     def __post_init__(self) -> None:
-        listed: dict[str, Fraction] = {}
         for zone, offers in self.spec.zones.items():
             for kind, offer in offers.items():
-                price = listed.setdefault(kind, offer.price)
-                self.prices[zone, kind, False] = [PriceChange(self.start, price)]
+                self.prices[zone, kind, False] = [PriceChange(self.start, offer.price)]
                 if offer.spot is not None:
                     self.prices[zone, kind, True] = [PriceChange(self.start, offer.spot)]
 

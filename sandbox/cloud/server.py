@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -189,12 +189,7 @@ class Cloud:
     def bill(self, day: str) -> list[Item]:
         """Everything of a UTC day (`2026-11-06`) that was really run up, whether it is on the bill yet or not."""
         start = midnight(datetime.fromisoformat(day).date())
-        return list(self.billing.really(start, midnight_after(start)))
-
-
-def midnight_after(start: datetime) -> datetime:
-    """The end of a UTC day."""
-    return midnight(datetime.fromordinal(start.toordinal() + 1).date())
+        return list(self.billing.really(start, start + timedelta(days=1)))
 
 
 def _hang_up(request: web.Request) -> web.StreamResponse:

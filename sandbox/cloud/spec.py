@@ -38,7 +38,7 @@ bill:
     - {day: 2026-11-06, amount: "-12.5", record_type: Credit, service: AmazonS3, region: us-east-1, tags: {}}
 ```
 
-Prices are per region: on-demand, the first zone that names a type says what it costs in all of them.
+On-demand prices are per region: zones that disagree are refused.
 """
 
 from __future__ import annotations
@@ -221,6 +221,7 @@ def _region(name: str, raw: Mapping[str, Any]) -> RegionSpec:
         zones[zone] = {kind: _offer(zone, kind, offer) for kind, offer in content.get("offers", {}).items()}
         for subnet, given in content.get("subnets", {f"subnet-{zone}": {}}).items():
             subnets[subnet] = _subnet(subnet, zone, given or {})
+    _check_prices(zones)
     groups = raw.get("security_groups")
     return RegionSpec(
         name,
@@ -233,6 +234,14 @@ def _region(name: str, raw: Mapping[str, Any]) -> RegionSpec:
         _seconds(raw.get("boot_seconds")),
         _seconds(raw.get("gpu_ready_seconds")),
     )
+
+
+def _check_prices(zones: Mapping[str, Mapping[str, OfferSpec]]) -> None:
+    listed: dict[str, Fraction] = {}
+    for zone, offers in zones.items():
+        for kind, offer in offers.items():
+            if listed.setdefault(kind, offer.price) != offer.price:
+                raise ValueError(f"{zone}: {kind} has another on-demand price than in the zones before.")
 
 
 def _quotas(place: str, raw: Mapping[str, Any]) -> dict[str, int]:

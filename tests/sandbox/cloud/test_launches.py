@@ -33,6 +33,20 @@ def test_a_token_buys_once(sandbox, refused):
     )
 
 
+def test_the_same_seed_gives_the_same_machines(make):
+    """Ids, addresses and reservations: decisions about them repeat exactly."""
+    first, second = make(), make()
+    for sandbox in (first, second):
+        sandbox.launch(MaxCount=3)
+        sandbox.launch("us-east-1", "subnet-us-east-1a")
+
+    def identities(sandbox):
+        return [(m.id, m.node_name, m.reservation) for m in sandbox.cloud.machines()]
+
+    assert identities(first) == identities(second)
+    assert len({identity for identity, _, _ in identities(first)}) == 4
+
+
 def test_a_token_belongs_to_its_region(sandbox):
     """The same token in another region is another purchase."""
     sandbox.launch(ClientToken="hold-1")

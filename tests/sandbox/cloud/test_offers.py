@@ -136,6 +136,19 @@ def test_an_on_demand_price_changes_for_the_whole_region(sandbox):
             {"regions": {"r": {"zones": {"z": {"offers": {"m5.large": {"prize": 1}}}}}}},
             "m5.large in z: there is no 'prize'",
         ),
+        (
+            {
+                "regions": {
+                    "r": {
+                        "zones": {
+                            "a": {"offers": {"m5.large": {"price": "0.1"}}},
+                            "b": {"offers": {"m5.large": {"price": "0.2"}}},
+                        }
+                    }
+                }
+            },
+            "b: m5.large has another on-demand price",
+        ),
         ({"bill": {"after": 3}}, "bill: there is no 'after'"),
     ],
 )
