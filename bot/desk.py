@@ -62,8 +62,10 @@ class Desk:
             inbound.request,
             ask.channel,
             caller.refusal,
-            lambda post: send(self._chat, (post,), now),
+            again=inbound.again,
+            say=lambda post: send(self._chat, (post,), now),
         )
+        self._inbox.begin(inbound, now)
         bound = log.bind(request=inbound.request, person=caller.person.id)
         try:
             reply = self._answer(ask, call)

@@ -27,6 +27,8 @@ class Inbound:
     """command or action"""
     request: str
     payload: Mapping[str, Any]
+    again: bool = False
+    """its handling was begun before and never ended: the process died in it"""
 
 
 class Inbox:
@@ -64,6 +66,11 @@ class Inbox:
     def waiting(self) -> bool:
         """Whether anything is pending."""
         return self._db.row("SELECT 1 FROM inbox WHERE handled_at IS NULL LIMIT 1") is not None
+
+    def begin(self, inbound: Inbound, now: datetime) -> None:
+        """Its handling begins; where it does not end, the next process knows."""
+        with self._db.transaction() as connection:
+            connection.execute("UPDATE inbox SET begun_at = ? WHERE id = ?", (rfc3339(now), inbound.id))
 
     def handled(self, inbound: Inbound, now: datetime, outcome: str) -> None:
         """It is done with. The payload goes (it holds reply addresses); who asked for what stays in the journal."""

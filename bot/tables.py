@@ -13,7 +13,7 @@ def create_inbox(db: SqliteUtils) -> None:
     """Commands and clicks as they came, each once, until they are handled."""
     db.execute(
         "CREATE TABLE inbox (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
-        "payload TEXT NOT NULL, received_at TEXT NOT NULL, handled_at TEXT, outcome TEXT) STRICT"
+        "payload TEXT NOT NULL, received_at TEXT NOT NULL, begun_at TEXT, handled_at TEXT, outcome TEXT) STRICT"
     )
     db.execute("CREATE INDEX inbox_open ON inbox (id) WHERE handled_at IS NULL")
 

@@ -19,19 +19,19 @@ def launch(call: Call, experiment: str, yes: bool) -> Reply:
         terminal = cards.card(plan, buttons=False) if not call.channel else None
         return Reply(terminal, plan, ok=plan.launchable, posts=(card,))
     call.say(card)  # first, so that what the launch tells finds its thread
-    outcome = operations.start(house, call.person, call.request, call.now)
+    outcome = operations.start(house, call.person, call.request, call.now, again=call.again)
     edited = Post(card.key, channel, cards.decided(outcome), edit=True)
     return Reply(said(outcome.sentence), outcome, ok=outcome.ok, posts=(edited,))
 
 
 def clicked_start(call: Call, request: str) -> Reply:
     """The Launch button."""
-    return _decided(operations.start(call.house, call.person, request, call.now))
+    return _decided(operations.start(call.house, call.person, request, call.now, again=call.again))
 
 
 def clicked_cancel(call: Call, request: str) -> Reply:
     """The Cancel button."""
-    return _decided(operations.cancel(call.house, call.person, request, call.now))
+    return _decided(operations.cancel(call.house, call.person, request, call.now, again=call.again))
 
 
 def _decided(outcome: LaunchOutcome) -> Reply:

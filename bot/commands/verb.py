@@ -50,6 +50,8 @@ class Call:
     """where it was asked; "" in a terminal"""
     refusal: str = ""
     """why this caller may not act, whatever the directory says"""
+    again: bool = False
+    """the same command or click, taken up after a crash: what is done already is no surprise"""
     say: Callable[[Post], None] = _unsaid
     """queue a post now, before what follows has something to say"""
 

@@ -108,11 +108,16 @@ def propose(house: House, person: Person, name: str, request: str, now: datetime
     return _plan(house, house.launcher.propose(wanted, now), now)
 
 
-def start(house: House, person: Person, request: str, now: datetime) -> LaunchOutcome:
-    """Start what was proposed: cap of the run, hold, Jobs suspended, then released. Once a request."""
+def start(house: House, person: Person, request: str, now: datetime, *, again: bool = False) -> LaunchOutcome:
+    """Start what was proposed: cap of the run, hold, Jobs suspended, then released. Once a request.
+
+    `again`: the same click after a crash; a launch that is under way then is its own.
+    """
     run = _proposed(house, request)
     rights.acts_on(person, run.owner, run.team, f"The launch of {run.experiment}", house.directory)
     if run.state is not RunState.PROPOSED:
+        if again and run.state.live:
+            return _outcome(run, person, _launched(run, person), ok=True)
         return _outcome(run, person, f"{run.experiment} is {_said(run)} already.", ok=False)
     plan_ = _plan(house, Prepared(run, house.launcher.rendered(run)), now)
     if not plan_.launchable:
@@ -123,14 +128,16 @@ def start(house: House, person: Person, request: str, now: datetime) -> LaunchOu
     if decision.state == "failed":
         house.guard.remove_cap(cap.name, person.id, now)
         return _outcome(run, person, str(decision.result.get("error", "It failed.")), ok=False, plan=plan_)
-    return _outcome(run, person, f"{person.name} launched {run.experiment} ({run.id}).", ok=True, plan=plan_)
+    return _outcome(run, person, _launched(run, person), ok=True, plan=plan_)
 
 
-def cancel(house: House, person: Person, request: str, now: datetime) -> LaunchOutcome:
-    """Withdraw a proposal."""
+def cancel(
+    house: House, person: Person, request: str, now: datetime, *, again: bool = False
+) -> LaunchOutcome:
+    """Withdraw a proposal. `again`: the same click after a crash."""
     run = _proposed(house, request)
     rights.acts_on(person, run.owner, run.team, f"The launch of {run.experiment}", house.directory)
-    if run.state is not RunState.PROPOSED:
+    if run.state is not RunState.PROPOSED and not (again and run.reason == "withdrawn"):
         return _outcome(run, person, f"{run.experiment} is {_said(run)} already.", ok=False)
     house.launcher.withdraw(run.id, now)
     return _outcome(run, person, f"{person.name} cancelled the launch of {run.experiment}.", ok=True)
@@ -165,6 +172,10 @@ def _proposed(house: House, request: str) -> Run:
     if run is None:
         raise BadInput("This card belongs to no launch that is known here.", hint="Launch it again.")
     return run
+
+
+def _launched(run: Run, person: Person) -> str:
+    return f"{person.name} launched {run.experiment} ({run.id})."
 
 
 def _said(run: Run) -> str:

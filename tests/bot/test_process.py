@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bot.conftest import Lab
+from tests.bot.conftest import Lab, buttons_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -218,3 +219,49 @@ def test_settings_that_cannot_be_used_are_one_sentence(stopped_lab, text, said):
     assert ended.returncode == 2
     assert said in ended.stderr
     assert len(ended.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("call", range(3))
+def test_a_kill_at_a_call_to_chat_says_nothing_twice(process, call, moment):
+    """SIGKILL before a message is sent, and after it was answered: one card, one note of each kind, no stale button."""
+    lab = process.lab
+    lab.say("U1ADA", "/exp launch dota")
+    ts = lab.everything()[0]["ts"]
+    seen = []
+
+    async def kill(when: str, info: Any) -> Any:
+        if info["method"].startswith("chat.") and when == moment:
+            seen.append(info["method"])
+            if len(seen) == call + 1 and process.started is not None:
+                process.started.kill()
+                return "drop"
+        return None
+
+    lab.host.call(lambda: lab.slack.on_request(kill))
+    lab.host.call(lambda: lab.slack.click("U1ADA", "C1", ts, "launch.start"))
+    later = lab.host.call(lambda: lab.world.now) + timedelta(minutes=1)
+    lab.host.spawn(lambda: lab.world.wait("test", later))
+    assert died(process, seconds=20), seen
+    process.end(signal.SIGKILL)
+    lab.host.call(lambda: lab.slack.api.hooks.clear())
+    process.start()
+    lab.go(minutes=6)
+    texts = [message["text"] for message in lab.everything()]
+
+    assert len(lab.objects("jobs.batch")) == 2
+    assert len(lab.objects("nodes")) == 1
+    assert len(texts) == len(set(texts))
+    assert texts[0] == "Ada launched dota (rqsbw)."
+    assert len([text for text in texts if "is launched on" in text]) == 1
+    assert buttons_of(lab.everything()[0]) == []
+
+
+def died(process: Process, seconds: float) -> bool:
+    """Whether it dies within some real seconds."""
+    assert process.started is not None
+    try:
+        process.started.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
