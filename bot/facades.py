@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from bot.cards import Cards
 from bot.notify import ChatNotifier
@@ -22,7 +22,8 @@ from fleet.kube.lease import KubeLease
 from fleet.kube.objects import KubeObjects
 from fleet.kube.watch import WatchCache
 from fleet.metrics import PrometheusMetrics
-from fleet.ports import Catalog, Clock, Machines
+from fleet.pools import Pool
+from fleet.ports import Budget, Catalog, Clock, Machines
 from fleet.prices import PriceBook
 from guard.book import Guard
 from guard.caps import Cap, ScopeKind, Window
@@ -80,46 +81,23 @@ def facades(
     channels = {team.name: team.channel for team in settings.core.teams if team.channel}
     governed = {entry.name: entry.governed for entry in settings.core.clusters}
     workloads = KubeWorkloads(outside.objects, governed, runs)
-    views = tuple(outside.views.values())
     notifier = ChatNotifier(
         outside.database, chat, directory, runs, lambda team: channels.get(team) or slack.channel
     )
-    guard = Guard(
-        database=outside.database,
-        journal=journal,
-        settings=guard_settings,
-        outside=GuardPorts(
-            views=views,
-            machines=tuple(outside.machines.values()),
-            prices=outside.prices,
-            workloads=workloads,
-            directory=directory,
-            notifier=notifier,
-            metrics=outside.metrics,
-            billing=outside.billing,
-        ),
-    )
+    guard = _guard(outside, journal, guard_settings, (workloads, directory, notifier))
     launcher = Launcher(
         database=outside.database,
         journal=journal,
         settings=launcher_settings,
         outside=LauncherPorts(outside.objects, guard.budget, notifier, workloads),
     )
-    scaler = Scaler(
-        database=outside.database,
-        journal=journal,
-        settings=scaler_settings,
-        outside=ScalerPorts(
-            views=views,
-            objects=outside.objects,
-            catalogs=outside.catalogs,
-            machines=outside.machines,
-            budget=guard.budget,
-            notifier=notifier,
-            pools=settings.pools(),
-            hold_span=guard_settings.span,
-            run_max_nodes=_max_nodes(runs),
-        ),
+    scaler = _scaler(
+        outside,
+        journal,
+        scaler_settings,
+        (settings.pools(), guard.budget, notifier),
+        guard_settings.span,
+        runs,
     )
     house = House(
         experiments=settings.resolve(launcher_settings.experiments),
@@ -140,6 +118,49 @@ def facades(
         card_expires=slack.card_expires,
     )
     return house, guard, scaler
+
+
+def _guard(
+    outside: Outside,
+    journal: Journal,
+    settings: GuardSettings,
+    inside: tuple[KubeWorkloads, PeopleDirectory, ChatNotifier],
+) -> Guard:
+    workloads, directory, notifier = inside
+    ports = GuardPorts(
+        views=tuple(outside.views.values()),
+        machines=tuple(outside.machines.values()),
+        prices=outside.prices,
+        workloads=workloads,
+        directory=directory,
+        notifier=notifier,
+        metrics=outside.metrics,
+        billing=outside.billing,
+    )
+    return Guard(database=outside.database, journal=journal, settings=settings, outside=ports)
+
+
+def _scaler(
+    outside: Outside,
+    journal: Journal,
+    settings: ScalerSettings,
+    inside: tuple[Sequence[Pool], Budget, ChatNotifier],
+    span: timedelta,
+    runs: RunStore,
+) -> Scaler:
+    pools, budget, notifier = inside
+    ports = ScalerPorts(
+        views=tuple(outside.views.values()),
+        objects=outside.objects,
+        catalogs=outside.catalogs,
+        machines=outside.machines,
+        budget=budget,
+        notifier=notifier,
+        pools=pools,
+        hold_span=span,
+        run_max_nodes=_max_nodes(runs),
+    )
+    return Scaler(database=outside.database, journal=journal, settings=settings, outside=ports)
 
 
 def _max_nodes(runs: RunStore) -> Callable[[str], int | None]:
