@@ -53,7 +53,6 @@ class Outside:
     metrics: PrometheusMetrics | None
     billing: CostExplorer | None
     lease: KubeLease
-    identity: str
     problems: Callable[[], tuple[str, ...]]
     """what catalogs and machines could not read lately, a sentence each"""
 
@@ -91,14 +90,8 @@ def facades(
         settings=launcher_settings,
         outside=LauncherPorts(outside.objects, guard.budget, notifier, workloads),
     )
-    scaler = _scaler(
-        outside,
-        journal,
-        scaler_settings,
-        (settings.pools(), guard.budget, notifier),
-        guard_settings.span,
-        runs,
-    )
+    inside = (settings.pools(), guard.budget, notifier)
+    scaler = _scaler(outside, journal, scaler_settings, inside, guard_settings.span, runs)
     house = House(
         experiments=settings.resolve(launcher_settings.experiments),
         launcher_settings=launcher_settings,
@@ -109,7 +102,6 @@ def facades(
         guard=guard,
         planner=ScalerPlanner(scaler, scaler_settings, outside.views, outside.prices, outside.problems),
         launcher=launcher,
-        workloads=workloads,
         views=outside.views,
         objects=outside.objects,
         directory=directory,

@@ -232,7 +232,6 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
             identity,
             serve.lease_duration,
         ),
-        identity=identity,
         problems=problems,
     )
 

@@ -70,11 +70,6 @@ def countdown_over(event: CountdownCancelled) -> Message:
     return Message(text, (Header("Countdown called off"), Text(text)), card=True)
 
 
-def countdown_ended(text: str) -> Message:
-    """The countdown card after the pause: no buttons."""
-    return Message(text, (Header("Countdown over"), Text(text)), card=True)
-
-
 def forecast_advice(event: ForecastAdvice, now: datetime) -> Message:
     """Advice only: at completion it would cost more than its cap."""
     figures = event.figures

@@ -12,7 +12,7 @@ from bot.operations.fitting import Fit
 from fleet.budget import Scope
 from fleet.journal import Journal
 from fleet.model import Decision, Person, Pod
-from fleet.ports import Budget, ClusterView, Directory, Metrics, Objects, Workloads
+from fleet.ports import Budget, ClusterView, Directory, Metrics, Objects
 from fleet.values import Money
 from guard.answers import BillComparison, CostRow, Fault, Outcome, RunCosts
 from guard.caps import Cap, CapStatus
@@ -110,7 +110,6 @@ class House:
     guard: GuardDesk
     planner: Planner
     launcher: Launcher
-    workloads: Workloads
     views: Mapping[str, ClusterView]
     objects: Mapping[str, Objects]
     directory: Directory

@@ -116,10 +116,6 @@ class Outbox:
                     ),
                 )
 
-    def knows(self, key: str) -> bool:
-        """Whether a message with this key was queued or sent."""
-        return self._row(key) is not None
-
     def waiting(self) -> int:
         """Messages not delivered yet."""
         row = self._db.row("SELECT count(*) AS n FROM outbox WHERE state != 'failed'")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
-from collections.abc import Iterable
 
 from fleet.errors import BadInput
 
@@ -54,8 +52,3 @@ def words(text: str) -> list[str]:
         raise BadInput(
             "A quotation is not closed.", where="/exp", hint='Put a " at its end, or leave both out.'
         ) from None
-
-
-def closest(word: str, known: Iterable[str]) -> str:
-    """The one word that was probably meant, or ""."""
-    return next(iter(difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)), "")

@@ -265,3 +265,36 @@ def died(process: Process, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def test_another_holder_of_the_lease_ends_the_process(process):
+    """It stops writing at once and says why; exit code 1."""
+    lease = process.lab.objects("leases.coordination.k8s.io")[0]
+    taken = {**lease, "spec": {**lease["spec"], "holderIdentity": "another", "leaseTransitions": 7}}
+    taken["spec"]["renewTime"] = "2026-11-06T18:00:00.000000Z"
+    process.lab.host.call(lambda: process.lab.cluster.store.update("leases.coordination.k8s.io", taken))
+    later = process.lab.host.call(lambda: process.lab.world.now) + timedelta(minutes=2)
+    process.lab.host.spawn(lambda: process.lab.world.wait("test", later))
+    ended = process.started.wait(20)
+
+    assert ended == 1
+    assert any("another process holds the lease" in line["event"] for line in process.lines())
+
+
+def test_a_silent_chat_stops_nothing_and_loses_nothing(process):
+    """Slack answers 503 for a while: the launch goes on, and everything is told afterwards, once."""
+    lab = process.lab
+    lab.say("U1ADA", "/exp launch dota")
+    ts = lab.everything()[0]["ts"]
+    lab.host.call(lambda: setattr(lab.slack.faults, "down", True))
+    lab.host.call(lambda: lab.slack.click("U1ADA", "C1", ts, "launch.start"))
+    time.sleep(0.5)
+    lab.go(minutes=5)
+    running = [pod["status"]["phase"] for pod in lab.objects("pods")]
+    lab.host.call(lambda: setattr(lab.slack.faults, "down", False))
+    lab.go(minutes=3)
+    texts = [message["text"] for message in lab.everything()]
+
+    assert running == ["Running"] * 5
+    assert texts[0] == "Ada launched dota (rqsbw)."
+    assert len(texts) == len(set(texts)) == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bot.slack.parse import clean, closest, words
+from bot.slack.parse import clean, words
 from fleet.errors import BadInput
 
 
@@ -48,9 +48,3 @@ def test_an_open_quotation_is_told():
 def test_free_text_keeps_its_dashes():
     """Only the start of a word is an option."""
     assert clean("pause dota --reason a—b") == "pause dota --reason a—b"
-
-
-def test_the_closest_word_is_found_or_none():
-    """For a did-you-mean."""
-    assert closest("stauts", ["status", "start"]) == "status"
-    assert closest("zzz", ["status"]) == ""
