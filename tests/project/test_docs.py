@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import BaseModel
 
 from bot.__main__ import cli
 from bot.commands.registry import VERBS
@@ -17,7 +19,7 @@ from bot.terminal import SECTIONS
 from config.settings import Settings, settings_from
 from config.source import parse_yaml, validate
 from launcher.load import parse_experiment
-from rehearsal.format import Scenario, load_scenario
+from rehearsal.format import Fault, Invariant, Scenario, load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -170,6 +172,31 @@ def test_shipped_and_documented_scenarios_load():
     assert documented
     assert all(load_scenario(path)[0].name == path.stem for path in stories)
     assert all(validate(parse_yaml(block, "docs.yaml"), Scenario).steps for block in documented)
+
+
+def keys(model: type[BaseModel]) -> set[str]:
+    """Every key of a model and of the models in it, as it is written."""
+    found = set()
+    for name, field in model.model_fields.items():
+        found.add(field.alias or name)
+        found |= {key for each in models_in(field.annotation) for key in keys(each)}
+    return found
+
+
+def models_in(annotation: object) -> list[type[BaseModel]]:
+    """The models that an annotation holds."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in models_in(part)]
+
+
+def test_everything_a_scenario_can_say_is_documented():
+    """Keys of the world, the steps and the expectations, kinds of faults, invariants."""
+    written = code(ROOT / "docs/scenarios.md")
+    words = keys(Scenario) | {*get_args(Fault.model_fields["kind"].annotation), *get_args(Invariant)}
+
+    assert len(words) > 40
+    assert sorted(word for word in words if not re.search(rf"(?<![\w-]){word}(?![\w-])", written)) == []
 
 
 def test_the_iam_policy_allows_what_the_code_calls():
