@@ -84,6 +84,16 @@ def test_relative_links_lead_somewhere(page):
     assert broken == []
 
 
+def test_every_page_is_linked():
+    """From the README every page of docs/ is one click away, from the list of decisions each decision."""
+    for start, pages in (
+        (README, ROOT.glob("docs/*.md")),
+        (ROOT / "docs/decisions/README.md", ROOT.glob("docs/decisions/0*.md")),
+    ):
+        linked = {(start.parent / target.partition("#")[0]).resolve() for target in links(start)}
+        assert [name_of(page) for page in pages if page not in linked] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_on_the_pages_exist(page):
     """What is written as `quartermaster VERB`, `/exp VERB` or `make TARGET` can be typed."""
