@@ -67,31 +67,32 @@ class Product:
 
     def check(self) -> None:
         """Raise Unavailable with the end of its log where it has ended by itself."""
-        if self._process is not None and self._process.poll() is not None:
+        process = self._process
+        if process is not None and process.poll() is not None:
             tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
-            raise Unavailable(f"serve ended with exit code {self._process.returncode}: " + " | ".join(tail))
+            raise Unavailable(f"serve ended with exit code {process.returncode}: " + " | ".join(tail))
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait(STOP_SECONDS)
-        self._process = None
+        """SIGKILL, and wait until it is gone. From any thread: to `check` it has not ended by itself."""
+        process, self._process = self._process, None
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait(STOP_SECONDS)
 
     def stop(self) -> int:
         """SIGTERM; SIGKILL where it does not end in time. Returns the exit code."""
-        if self._process is None:
+        process = self._process
+        if process is None:
             return 0
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
             try:
-                self._process.wait(STOP_SECONDS)
+                process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait(STOP_SECONDS)
-        code = self._process.returncode
+                process.kill()
+                process.wait(STOP_SECONDS)
         self._process = None
-        return code
+        return process.returncode
 
     def wait_for(self, path: Path, seconds: float) -> None:
         """Wait (real time) until a file of the running process is there, e.g. its socket."""

@@ -40,6 +40,8 @@ class Options:
     guarded: bool = True
     sample_every: timedelta | None = None
     on_sample: Callable[[Sample], None] = lambda _: None
+    on_stage: Callable[[Play], None] = lambda _: None
+    """called when the sandbox is there and the product is not started yet"""
     on_ready: Callable[[Play], None] = lambda _: None
     until: Callable[[Play], bool] = lambda _: False
     """asked after every sample: True ends the scenario early"""
@@ -93,6 +95,7 @@ def play(
     product = Product(stage.settings_path, stage.environment)
     run = Play(scenario, folder, options, stage, product)
     try:
+        options.on_stage(run)
         _start(run)
         options.on_ready(run)
         _timeline(run)
