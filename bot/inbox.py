@@ -59,7 +59,13 @@ class Inbox:
         """What is not handled yet, in the order it came."""
         rows = self._db.rows("SELECT * FROM inbox WHERE handled_at IS NULL ORDER BY id")
         return tuple(
-            Inbound(row["id"], row["kind"], request_id(row["key"]), json.loads(row["payload"]))
+            Inbound(
+                row["id"],
+                row["kind"],
+                request_id(row["key"]),
+                json.loads(row["payload"]),
+                again=row["begun_at"] is not None,
+            )
             for row in rows
         )
 

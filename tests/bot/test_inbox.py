@@ -38,6 +38,19 @@ def test_what_was_not_handled_is_there_after_a_restart(tmp_path):
     assert not second.waiting()
 
 
+def test_what_was_begun_and_not_ended_is_known_after_a_restart(tmp_path):
+    """A launch that is under way is then the click's own, and not somebody else's who was faster."""
+    path = tmp_path / "x.db"
+    first = make(Database(path, [MIGRATIONS]))
+    first.put("action", "action:1", {})
+    (fresh,) = first.pending()
+    first.begin(fresh, T0)
+    (inbound,) = make(Database(path, [MIGRATIONS])).pending()
+
+    assert not fresh.again
+    assert inbound.again
+
+
 def test_a_handled_row_keeps_no_reply_address():
     """What was asked stays in the journal; the payload goes."""
     database = Database(":memory:", [MIGRATIONS])
