@@ -12,6 +12,14 @@ from scaler.values import Group, Machine, Situation, node_labels, offer_taints
 
 _STARTING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Taints that a node loses when it is ready."""
+_LAGGING_TAINTS = (
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/network-unavailable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+)
+"""Of these, what a controller takes from a ready node only seconds after its condition has changed: the pods
+that the node was bought for do not need another one meanwhile. Where it stays, `scheduler_patience` ends it."""
 
 
 class Rooms:
@@ -91,6 +99,8 @@ def _of_node(node: Node, machine: Machine | None) -> Space | None:
         # It boots, or its device plugin has not told of the GPUs yet: it will be what was bought.
         allocatable, joined = node.allocatable.maximum(machine.allocatable), False
         taints = tuple(taint for taint in taints if not taint.key.startswith(_STARTING_TAINTS))
+    if joined:
+        taints = tuple(taint for taint in taints if taint.key not in _LAGGING_TAINTS)
     if cordoned_by_us:
         taints = tuple(taint for taint in taints if taint.key != "node.kubernetes.io/unschedulable")
     return Space(node.name, node.labels.get(L_ZONE, ""), node.labels, taints, allocatable, joined=joined)

@@ -9,6 +9,7 @@ from fleet.model import (
     L_RUN,
     CapacityType,
     Owner,
+    Taint,
 )
 from fleet.values import Money
 from scaler.capacity import Memory
@@ -30,6 +31,17 @@ def test_cordoned_and_unready_nodes_of_others_are_no_room():
     """Somebody cordoned it, or it is down: it will not take the pod."""
     things = [node("n1", unschedulable=True), node("n2", ready=False), waiting("p")]
     assert types(plan(things, [sold()])) == {"m5.xlarge": 1}
+
+
+def test_a_ready_node_that_still_carries_its_starting_taint_is_room():
+    """The taint goes seconds after the condition: nothing is bought twice; a lasting one, or a doubted pod, does buy."""
+    taint = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
+    pressed = Taint("node.kubernetes.io/memory-pressure", "", "NoSchedule")
+
+    assert types(plan([node("n1", taints=(taint,)), waiting("p")], [sold()])) == {}
+    assert types(plan([node("n1", taints=(pressed,)), waiting("p")], [sold()])) == {"m5.xlarge": 1}
+    doubted = plan([node("n1", taints=(taint,)), waiting("p")], [sold()], distrusted=frozenset({"uid-p"}))
+    assert types(doubted) == {"m5.xlarge": 1}
 
 
 def test_the_cheapest_for_what_it_holds_wins_row_23():
