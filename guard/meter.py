@@ -19,9 +19,9 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from guard.moments import DAY, HOUR, SECOND
+from guard.settings import BILLED_AT_LEAST
 
-MINIMUM = 60 * SECOND
-"""EC2 bills a start for at least this long"""
+MINIMUM = int(BILLED_AT_LEAST.total_seconds()) * SECOND
 POD, DAEMON, IDLE, UNJOINED, OVERHEAD = "pod", "daemon", "idle", "unjoined", "overhead"
 REST = "rest"
 """subject of the line that takes what no pod uses, and the rounding"""

@@ -10,6 +10,9 @@ from pydantic import Field, field_validator
 from config.fields import Dollars, Duration, Strict, TimeOfDay, Zone
 from fleet.values import Money
 
+BILLED_AT_LEAST = timedelta(seconds=60)
+"""of every machine that was started (EC2); ending it sooner gives nothing of it back"""
+
 
 class GuardSettings(Strict):
     """How often the guard looks, how early it warns, how it stops."""
@@ -73,5 +76,5 @@ class GuardSettings(Strict):
 
     @property
     def span(self) -> timedelta:
-        """What a burn is held for where no end is declared: tick + countdown + drain."""
-        return self.tick + self.countdown + self.drain
+        """What a burn is held for where no end is declared: tick + countdown + drain, or what is billed at least."""
+        return max(self.tick + self.countdown + self.drain, BILLED_AT_LEAST)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from fleet.values import Money
 from guard.rules.finding import CapView, Finding
-from guard.settings import GuardSettings
+from guard.settings import BILLED_AT_LEAST, GuardSettings
 
 _LONG = timedelta(days=36_500)
 
@@ -23,12 +23,16 @@ class Projection:
 
 
 def project(view: CapView, settings: GuardSettings, *, percent: int = 100) -> Projection:
-    """spent + draining × drain + burn × (tick + drain + time) against the cap (or a part of it)."""
+    """spent + draining × drain + burn × (tick + drain + time) against the cap (or a part of it).
+
+    Neither is shorter than what is billed at least: a machine that ends in its first minute costs all of it.
+    """
     running = max(Money(0), view.burn - view.draining)
     allowed = Money(view.standing.allowed.micros * percent // 100)
     if _rolls_over_first(view, running, allowed):
         return Projection(_LONG, arm=False)
-    reserve = view.draining.over(view.drain) + running.over(settings.tick + view.drain)
+    draining = view.draining.over(max(view.drain, BILLED_AT_LEAST))
+    reserve = draining + running.over(max(settings.tick + view.drain, BILLED_AT_LEAST))
     room = allowed - view.standing.spent - reserve
     if room <= Money(0):
         return Projection(timedelta(0), arm=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -99,6 +100,20 @@ def test_deadline_is_where_the_pause_must_start():
     assert armed.deadline == T0 + 15 * MINUTE
     (armed,) = [a for a in decide(view("950", runner(burn_="180")), SETTINGS, T0) if isinstance(a, Arm)]
     assert armed.deadline == T0 + timedelta(minutes=10, seconds=40)
+
+
+def test_a_machine_costs_its_first_minute_however_soon_it_ends():
+    """Tick and drain of seconds: the pause still starts a minute's burn before the cap; holds are that long as well."""
+    quick = GuardSettings(
+        tick=timedelta(seconds=1), countdown=timedelta(seconds=3), drain=timedelta(seconds=3)
+    )
+    late, early = (replace(view(spent, runner()), drain=quick.drain) for spent in ("999", "998.90"))
+    fading = replace(view("998.99", runner(burn_="0.6"), draining="60"), drain=quick.drain)
+
+    assert [type(action) for action in decide(late, quick, T0)] == [Tell, Pause]
+    assert [type(action) for action in decide(early, quick, T0)] == [Tell]
+    assert [type(action) for action in decide(fading, quick, T0)] == [Tell, Pause]
+    assert quick.span == MINUTE
 
 
 def test_countdown_shrinks_as_the_burn_grows():
