@@ -31,13 +31,7 @@ def real_control_plane(folder: Path) -> Iterator[Connection]:
     plane = ControlPlane(folder / "plane")
     try:
         plane.start()
-        config = json.loads(plane.kubeconfig("admin").read_text())
-        cluster = config["clusters"][0]["cluster"]
-        del cluster["insecure-skip-tls-verify"]
-        cluster["certificate-authority"] = str(plane.folder / "certs" / "apiserver.crt")
-        file = folder / "kubeconfig"
-        file.write_text(json.dumps(config))
-        yield connect(file, None, False, "control-plane")
+        yield connect(plane.kubeconfig("admin"), None, False, "control-plane")
     finally:
         plane.stop()
 

@@ -1,7 +1,8 @@
 """Starts a real control plane (etcd, API server, scheduler, controller-manager, kwok) on 127.0.0.1.
 
 Users, by token: `admin` (system:masters: bypasses RBAC), `product` (no groups: what the shipped
-ClusterRole allows and nothing else), `machine` (joins nodes and plays the cloud controller).
+ClusterRole allows and nothing else), `machine` (joins nodes and plays the cloud controller), `restricted`
+(no groups and no role: tests bind one to see what it lacks). Every request of theirs but admin's is audited.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = ROOT / ".services/bin/controlplane"
 KWOK = ROOT / ".services/bin/kwok"
 STAGES = Path(__file__).parent / "kwok/stages.yaml"
+SHIPPED_ROLE = ROOT / "config/deploy/clusterrole.yaml"
 START_SECONDS = 90
-USERS = {"admin": "system:masters", "product": "", "machine": ""}
+USERS = {"admin": "system:masters", "product": "", "machine": "", "restricted": ""}
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": ["product", "restricted"]}, {"level": "None"}],
+}
 MACHINE_RULES = [
     {
         "apiGroups": [""],
@@ -58,6 +68,8 @@ class ControlPlane:
         self._processes: list[tuple[str, subprocess.Popen[bytes]]] = []
         self._etcd, self._peer, self._port, self._kwok_port = free_ports(4)
         self.address = f"https://127.0.0.1:{self._port}"
+        self.audit_log = folder / "audit.log"
+        self.certificate = folder / "certs" / "apiserver.crt"
 
     def start(self) -> ControlPlane:
         """Start all parts and wait until the API server and the controllers work."""
@@ -106,15 +118,23 @@ class ControlPlane:
                     process.wait(10)
         self._processes.clear()
 
+    def audited(self, user: str) -> list[dict[str, Any]]:
+        """Every finished request of a user, oldest first: `verb`, `objectRef`, `responseStatus`."""
+        lines = self.audit_log.read_text().splitlines() if self.audit_log.exists() else []
+        return [event for event in map(json.loads, lines) if event["user"]["username"] == user]
+
     def kubeconfig(self, user: str) -> Path:
-        """A kubeconfig file for one of the users."""
+        """A kubeconfig file for one of the users; it trusts the API server's certificate."""
         path = self.folder / f"kubeconfig-{user}"
         content = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "test",
             "clusters": [
-                {"name": "test", "cluster": {"server": self.address, "insecure-skip-tls-verify": True}}
+                {
+                    "name": "test",
+                    "cluster": {"server": self.address, "certificate-authority": str(self.certificate)},
+                }
             ],
             "users": [{"name": user, "user": {"token": self.tokens[user]}}],
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
@@ -145,6 +165,7 @@ class ControlPlane:
         for user, group in USERS.items():
             lines.append(f"{self.tokens[user]},{user},{user}" + (f',"{group}"' if group else ""))
         (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
+        (self.folder / "audit-policy.json").write_text(json.dumps(AUDIT_POLICY))
         subprocess.run(
             ["openssl", "genrsa", "-out", str(self.folder / "sa.key"), "2048"],
             check=True,
@@ -186,6 +207,8 @@ class ControlPlane:
                 "--authorization-mode=RBAC",
                 "--service-cluster-ip-range=10.0.0.0/24",
                 "--disable-admission-plugins=ServiceAccount",
+                f"--audit-policy-file={self.folder / 'audit-policy.json'}",
+                f"--audit-log-path={self.audit_log}",
                 "--max-requests-inflight=2000",
                 "--max-mutating-requests-inflight=1000",
             ],
@@ -237,6 +260,27 @@ class ControlPlane:
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         }
         self.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body)
+
+    def unbind(self, user: str, role: str) -> None:
+        """Take a bound ClusterRole away from a user."""
+        self.request(
+            "DELETE",
+            f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}-{user}",
+            {"kind": "DeleteOptions", "apiVersion": "v1"},
+        )
+
+    def grant_shipped(self, user: str = "product") -> None:
+        """Create the ClusterRole that we ship and bind it to a user; again: nothing happens."""
+        role = yaml.safe_load(SHIPPED_ROLE.read_text(encoding="utf-8"))
+        for act in (
+            lambda: self.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", role),
+            lambda: self.bind(user, role["metadata"]["name"]),
+        ):
+            try:
+                act()
+            except urllib.error.HTTPError as error:
+                if error.code != 409:
+                    raise
 
     def _wait_for_namespace(self) -> None:
         deadline = time.monotonic() + 30
