@@ -17,7 +17,7 @@ from launcher.finish import FinishHandler, judge
 from launcher.manifests import Rendered, render, spec_hash, spec_json
 from launcher.names import job_name, run_id
 from launcher.ports import LauncherPorts, Order, Prepared, hold_to_json
-from launcher.runs import Run, RunState, RunStore
+from launcher.runs import WITHDRAWN, Run, RunState, RunStore
 from launcher.scaling import ScaleHandler, ScalePlan, plan_scale
 from launcher.settings import LauncherSettings
 from launcher.steps import LaunchHandler
@@ -128,7 +128,7 @@ class Launcher:
         """Forget a proposal that nobody started."""
         run = self._known(run_id_)
         if run.state is RunState.PROPOSED:
-            self.runs.move(run.id, RunState.FAILED, now, "withdrawn")
+            self.runs.move(run.id, RunState.FAILED, now, WITHDRAWN)
 
     def tick(self, snapshots: Sequence[ClusterSnapshot], now: datetime) -> tuple[Decision, ...]:
         """Notice runs that have ended and finish them; clean up after failed launches."""

@@ -37,6 +37,10 @@ def create_runs(db: SqliteUtils) -> None:
     )
 
 
+WITHDRAWN = "withdrawn"
+"""reason of a proposal that was cancelled, or not clicked in time"""
+
+
 class RunState(StrEnum):
     """Where a run stands in the launcher's book; whether it is paused is in the cluster."""
 
@@ -80,6 +84,11 @@ class Run:
     created: datetime
     started: datetime | None = None
     ended: datetime | None = None
+
+    @property
+    def launched(self) -> bool:
+        """Somebody started it; a proposal, or one that was withdrawn, is no run to speak of."""
+        return self.state is not RunState.PROPOSED and self.reason != WITHDRAWN
 
     @property
     def identity(self) -> RunIdentity:
@@ -153,7 +162,8 @@ class RunStore:
     def latest(self, experiment: str) -> Run | None:
         """The latest run of an experiment that was really launched."""
         return self._one(
-            "SELECT * FROM runs WHERE experiment = ? AND state != 'proposed' ORDER BY created DESC, rowid DESC",
+            f"SELECT * FROM runs WHERE experiment = ? AND state != 'proposed' AND reason != '{WITHDRAWN}' "
+            "ORDER BY created DESC, rowid DESC",
             experiment,
         )
 

@@ -81,9 +81,7 @@ def find(house: House, name: str) -> Run:
     """A run by its id, or the latest of an experiment. Raises BadInput with what is there."""
     run = house.launcher.runs.find(name)
     if run is None:
-        names = sorted(
-            {r.experiment for r in house.launcher.runs.recent() if r.state is not RunState.PROPOSED}
-        )
+        names = sorted({r.experiment for r in house.launcher.runs.recent() if r.launched})
         known = f"Known: {', '.join(names[:8])}." if names else "Nothing was launched yet; try launch."
         raise BadInput(f"There is no run or experiment {name!r}.", hint=known)
     return run
@@ -94,7 +92,7 @@ def listing(house: House, now: datetime, *, everything: bool = False) -> tuple[R
     lines = []
     for run in house.launcher.runs.recent(200):
         ended = run.ended or run.created
-        if run.state is RunState.PROPOSED or not (run.state.live or everything or now - ended < RECENT):
+        if not run.launched or not (run.state.live or everything or now - ended < RECENT):
             continue
         pods = run_pods(_snapshot(house, run, now), run.id)
         lines.append(
