@@ -197,6 +197,7 @@ class ApprovalLapsed:
     figures: CapFigures
     approver: str
     amount: Money
+    about: About = About()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,8 @@ class Watch:
         for approval in state.caps.lapse(now):
             cap = state.caps.get(approval.cap)
             if cap is not None:
-                event = ApprovalLapsed(
-                    state.figures(state.standing(cap, now), now), approval.approver_name, approval.amount
-                )
+                figures = state.figures(state.standing(cap, now), now)
+                event = ApprovalLapsed(figures, approval.approver_name, approval.amount, state.about(cap))
                 self.notices.tell(event, f"lapsed:{approval.request}", now)
         standings = state.budget.standings(state.caps.all(), now)
         blind = set(waiting) if now - self._began <= state.settings.stale_limit else set()
