@@ -143,12 +143,28 @@ class Actor:
 
     def _fault(self, step: Fault) -> None:
         if step.kind == "kill":
-            for _ in range(step.times):
+            for number in range(step.times):
                 self._stage.host.call(self._stage.world.forget, PARTICIPANT)
                 self._product.kill()
-                self._restart()
-            return
-        self._stage.host.call(break_something, self._stage, step)
+                if step.lasts is None or number + 1 < step.times:
+                    self._restart()
+        elif step.kind == "asleep":
+            self._product.sleep()
+            self._stage.host.call(self._stage.world.forget, PARTICIPANT)
+        elif step.kind == "full-disk":
+            self._product.fill_disk(full=True)
+        else:
+            self._stage.host.call(break_something, self._stage, step)
+
+    def recover(self, fault: Fault) -> None:
+        """What the process itself suffered is over."""
+        if fault.kind == "kill":
+            self._restart()
+        elif fault.kind == "asleep":
+            self._stage.host.call(lambda: self._stage.world.expect(PARTICIPANT))
+            self._product.wake()
+        elif fault.kind == "full-disk":
+            self._product.fill_disk(full=False)
 
 
 def find_button(stage: Stage, step: Click, person: str) -> tuple[str, str] | None:
@@ -164,7 +180,8 @@ def find_button(stage: Stage, step: Click, person: str) -> tuple[str, str] | Non
             continue
         for block in message.get("blocks", ()):
             for element in block.get("elements", ()) if block.get("type") == "actions" else ():
-                if element.get("text", {}).get("text") == step.button:
+                label = str(element.get("text", {}).get("text", ""))
+                if label == step.button or label.startswith(f"{step.button} $"):
                     found.append((message["ts"], element["action_id"]))
     return max(found, default=None, key=lambda each: float(each[0]))
 
@@ -218,6 +235,7 @@ def break_something(stage: Stage, step: Fault) -> None:
         "drop-watches": cluster.api.drop_watches,
         "expire-watches": lambda: cluster.api.compact(expire_open=True),
         "lost-ack": lambda: _lose_replies(stage, step.times),
+        "cloud-error": lambda: stage.cloud.fail_next(step.call, step.code, times=step.times),
         "drop-sockets": stage.workspace.link.drop,
         "slack-429": lambda: _throttle(stage, step.times),
     }

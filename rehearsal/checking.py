@@ -8,7 +8,17 @@ from typing import Any
 
 from fleet.errors import BadInput
 from fleet.values import Money, format_duration, utc
-from rehearsal.format import Bounds, Decisions, Expectation, Messages, Nodes, Pods, Spend, WorkState
+from rehearsal.format import (
+    Bounds,
+    Decisions,
+    Expectation,
+    Machines,
+    Messages,
+    Nodes,
+    Pods,
+    Spend,
+    WorkState,
+)
 from rehearsal.outcome import Check
 from rehearsal.readings import Readings
 from rehearsal.stage import PRODUCT, Stage
@@ -31,6 +41,7 @@ class Checker:
             "spend": self._spend,
             "pods": self._pods,
             "nodes": self._nodes,
+            "machines": self._machines,
             "messages": self._messages,
             "decisions": self._decisions,
             "work": self._work,
@@ -47,27 +58,50 @@ class Checker:
 
     def _spend(self, want: Spend) -> tuple[bool, str]:
         now = self._stage.world.now
-        by, key = ("experiment", want.experiment) if want.experiment else ("team", want.team)
+        by, key = ("team", want.team) if want.team else ("experiment", want.experiment)
         spent = self._readings.spent(by, key, now)
         low = want.at_least is None or spent >= want.at_least
         high = want.at_most is None or spent <= want.at_most
         return low and high, f"spent {spent.exact()}"
 
     def _pods(self, want: Pods) -> tuple[bool, str]:
-        pods = self._stage.host.call(_pods_of, self._stage, want.cluster, EXPERIMENT, want.experiment)
-        count = sum(1 for pod in pods if want.phase in ("any", pod.get("status", {}).get("phase", "Pending")))
+        pods = self._stage.host.call(self._stage.clusters[want.cluster].store.list, "pods")
+        count = sum(
+            1
+            for pod in pods
+            if want.phase in ("any", pod.get("status", {}).get("phase", "Pending"))
+            and want.namespace in ("", pod["metadata"]["namespace"])
+            and want.experiment in ("", pod["metadata"].get("labels", {}).get(EXPERIMENT))
+        )
         return _within(want, count), f"{count} pods"
 
     def _nodes(self, want: Nodes) -> tuple[bool, str]:
         nodes = self._stage.host.call(self._stage.clusters[want.cluster].store.list, "nodes")
-        regions = [n["metadata"].get("labels", {}).get("topology.kubernetes.io/region", "") for n in nodes]
-        count = sum(1 for region in regions if not want.region or region == want.region)
+        count = sum(
+            1
+            for node in nodes
+            if want.region
+            in ("", node["metadata"].get("labels", {}).get("topology.kubernetes.io/region", ""))
+            and node["metadata"]["name"].startswith(want.named)
+            and want.cordoned in (None, bool(node.get("spec", {}).get("unschedulable")))
+        )
         return _within(want, count), f"{count} nodes"
+
+    def _machines(self, want: Machines) -> tuple[bool, str]:
+        count = sum(
+            1
+            for machine in self._stage.host.call(self._stage.cloud.machines)
+            if want.region in ("", machine.region)
+            and want.zone in ("", machine.zone)
+            and want.instance_type in ("", machine.kind.name)
+            and want.state in ("any", "running" if machine.live else "ended")
+        )
+        return _within(want, count), f"{count} machines"
 
     def _messages(self, want: Messages) -> tuple[bool, str]:
         found = [
             m
-            for m in self._stage.host.call(all_messages, self._stage, want.channel)
+            for m in self._stage.host.call(visible, self._stage, want.channel, want.to)
             if want.contains in json.dumps(m, ensure_ascii=False)
         ]
         return _within(want, len(found)), f"{len(found)} messages"
@@ -132,12 +166,14 @@ class Checker:
     def _system_untouched(self) -> tuple[bool, str]:
         """Every change that the product asked for is in a governed namespace, on a node of ours, or its Lease."""
         bad = []
+        others = _nodes_of_others(self._stage)
         for entry in self._stage.scenario.world.clusters:
             governed = set(entry.namespaces)
             for change in self._stage.host.call(_changes, self._stage, entry.name):
                 allowed = (
                     change.namespace in governed
-                    or change.resource in ("nodes", "leases", "leases.coordination.k8s.io")
+                    or (change.resource == "nodes" and change.name not in others)
+                    or change.resource in ("leases", "leases.coordination.k8s.io")
                     or change.code >= 400
                 )
                 if not allowed:
@@ -149,6 +185,18 @@ def _resumed(run: str, since: datetime, until: datetime, resumes: list[tuple[str
     return any(subject == run and since <= at <= until for subject, at in resumes)
 
 
+def _nodes_of_others(stage: Stage) -> set[str]:
+    """Names of nodes that are on the premises, or that somebody made in a step."""
+    scenario = stage.scenario
+    racks = {
+        f"{group.name}-{number}"
+        for entry in scenario.world.clusters
+        for group in entry.nodes
+        for number in range(1, group.count + 1)
+    }
+    return racks | {s.create.name for s in scenario.steps if s.create and s.create.kind == "Node"}
+
+
 def _changes(stage: Stage, cluster: str) -> list[Any]:
     return [m for m in stage.clusters[cluster].api.ledger.mutations if m.user == PRODUCT]
 
@@ -156,6 +204,17 @@ def _changes(stage: Stage, cluster: str) -> list[Any]:
 def _pods_of(stage: Stage, cluster: str, label: str, value: str) -> list[dict[str, Any]]:
     pods = stage.clusters[cluster].store.list("pods")
     return [pod for pod in pods if pod["metadata"].get("labels", {}).get(label) == value]
+
+
+def visible(stage: Stage, channel: str, to: str) -> list[dict[str, Any]]:
+    """What everybody sees in a channel, or what only this person sees there."""
+    if not to:
+        return all_messages(stage, channel)
+    people = {str(p["name"]): str(p["id"]) for p in stage.scenario.settings.get("people", [])}
+    people |= {person.name: person.id for person in stage.scenario.world.chat.people}
+    if to not in people:
+        raise BadInput(f"Nobody is called {to!r} in this scenario.", hint=f"There are: {', '.join(people)}.")
+    return stage.workspace.ephemerals(people[to], channel)
 
 
 def all_messages(stage: Stage, channel: str) -> list[dict[str, Any]]:

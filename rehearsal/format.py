@@ -69,6 +69,17 @@ class RegionWorld(Strict):
 
     zones: dict[str, dict[str, OfferWorld]]
     quotas: dict[str, int] = Field(default_factory=dict)
+    never_joins: tuple[str, ...] = ()
+    """zones whose machines start and bill, and never reach their cluster"""
+
+    @model_validator(mode="after")
+    def _known_zones(self) -> RegionWorld:
+        unknown = [zone for zone in self.never_joins if zone not in self.zones]
+        if unknown:
+            raise ValueError(
+                f"never_joins: there is no zone {unknown[0]!r}; there are {', '.join(self.zones)}"
+            )
+        return self
 
 
 class CloudWorld(Strict):
@@ -114,7 +125,10 @@ class Slash(Strict):
 
 
 class Click(Strict):
-    """Somebody presses a button of the newest message that has it and contains `on`."""
+    """Somebody presses a button of the newest message that has it and contains `on`.
+
+    `Approve` also finds `Approve $25.00`.
+    """
 
     by: str
     button: str
@@ -166,13 +180,24 @@ class Fault(Strict):
         "drop-sockets",
         "drop-watches",
         "expire-watches",
+        "cloud-error",
         "kill",
+        "asleep",
         "full-disk",
     ]
     cluster: str = "home"
     region: str = ""
     lasts: Duration | None = None
     times: int = Field(default=1, ge=1)
+    code: str = "RequestLimitExceeded"
+    """of a cloud-error: what the next calls of `call` are answered"""
+    call: str = "RunInstances"
+
+    @model_validator(mode="after")
+    def _ends(self) -> Fault:
+        if self.kind in ("asleep", "full-disk") and self.lasts is None:
+            raise ValueError(f"say how long: {self.kind} has lasts:")
+        return self
 
 
 class Step(Strict):
@@ -218,7 +243,7 @@ class Bounds(Strict):
 
 
 class Spend(Strict):
-    """What the ledger says was spent."""
+    """What the ledger says was spent; without experiment and team, by nobody that is known."""
 
     experiment: str = ""
     team: str = ""
@@ -227,25 +252,38 @@ class Spend(Strict):
 
 
 class Pods(Bounds):
-    """How many pods of an experiment are in a phase."""
+    """How many pods of an experiment, or of a namespace, are in a phase."""
 
-    experiment: str
+    experiment: str = ""
+    namespace: str = ""
     phase: Literal["Pending", "Running", "Succeeded", "Failed", "any"] = "Running"
     cluster: str = "home"
 
 
 class Nodes(Bounds):
-    """How many nodes a cluster has (in a region)."""
+    """How many nodes a cluster has (in a region, with a name that begins so, cordoned or not)."""
 
     cluster: str = "home"
     region: str = ""
+    named: str = ""
+    cordoned: bool | None = None
+
+
+class Machines(Bounds):
+    """How many machines the cloud has, or has ever had."""
+
+    region: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    state: Literal["running", "ended", "any"] = "running"
 
 
 class Messages(Bounds):
-    """How many messages in a channel (and its threads) contain a text."""
+    """How many messages in a channel (and its threads) contain a text; with `to`, of those only they see."""
 
     channel: str = "research"
     contains: str
+    to: str = ""
 
 
 class Decisions(Bounds):
@@ -271,13 +309,15 @@ class Expectation(Strict):
     spend: Spend | None = None
     pods: Pods | None = None
     nodes: Nodes | None = None
+    machines: Machines | None = None
     messages: Messages | None = None
     decisions: Decisions | None = None
     work: WorkState | None = None
 
     @model_validator(mode="after")
     def _one_subject(self) -> Expectation:
-        return _exactly_one(self, ("spend", "pods", "nodes", "messages", "decisions", "work"), "expectation")
+        subjects = ("spend", "pods", "nodes", "machines", "messages", "decisions", "work")
+        return _exactly_one(self, subjects, "expectation")
 
 
 def _exactly_one(entry: Subject, names: tuple[str, ...], what: str) -> Subject:

@@ -5,6 +5,8 @@ Only addresses of this machine are handed over, and no credential that was not m
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -78,6 +80,20 @@ class Product:
         if process is not None and process.poll() is None:
             process.kill()
             process.wait(STOP_SECONDS)
+
+    def sleep(self) -> None:
+        """SIGSTOP, as on a machine that is suspended; returns when it has stopped."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def fill_disk(self, *, full: bool) -> None:
+        """No file of it may grow any more, or may again."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0 if full else hard, hard))
 
     def stop(self) -> int:
         """SIGTERM; SIGKILL where it does not end in time. Returns the exit code."""

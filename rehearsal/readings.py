@@ -37,7 +37,8 @@ class Readings:
     def run_of(self, experiment: str) -> str:
         """The newest run of an experiment. Raises BadInput where it was never launched."""
         row = self._database.row(
-            "SELECT id FROM runs WHERE experiment = ? AND state != 'proposed' ORDER BY created DESC, rowid DESC",
+            "SELECT id FROM runs WHERE experiment = ? AND state != 'proposed' AND reason != 'withdrawn' "
+            "ORDER BY created DESC, rowid DESC",
             (experiment,),
         )
         if row is None:

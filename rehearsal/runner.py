@@ -20,13 +20,15 @@ from fleet.errors import Unavailable
 from fleet.values import Money
 from rehearsal.acting import Actor
 from rehearsal.checking import Checker
-from rehearsal.format import Expectation, Scenario, Step
+from rehearsal.format import Expectation, Fault, Scenario, Step
 from rehearsal.outcome import Check, Outcome, Sample
 from rehearsal.product import Product
 from rehearsal.readings import Readings
 from rehearsal.stage import Stage
 
 STEPS, CHECKS = 10, 200
+PROCESS_FAULTS = ("kill", "asleep", "full-disk")
+"""what the process itself suffers: the runner ends it, in its order among the steps"""
 PRODUCT_PRIORITY = 100
 START_SECONDS = 60.0
 STALL_SECONDS = 120.0
@@ -129,29 +131,37 @@ def _start(run: Play) -> None:
 
 def _timeline(run: Play) -> None:
     """Steps, checks and samples in order of time; steps before checks at the same moment."""
-    start = run.scenario.start
     actor = Actor(run.stage, run.product, run.read, lambda: _start(run))
-    moments: list[tuple[datetime, int, int, Any]] = []
-    for number, step in enumerate(_steps(run)):
-        moments.append((start + step.at, STEPS, number, step))
-    for number, expected in enumerate(run.scenario.expect):
-        moments.append((start + expected.at, CHECKS, number, expected))
-    lasts = run.options.lasts or run.scenario.lasts
-    end = start + lasts
-    every = run.options.sample_every or lasts
-    moments += [(start + every * n, CHECKS, 10_000_000 + n, None) for n in range(1, int(lasts / every) + 1)]
-    moments.append((end, CHECKS, 20_000_000, None))
-    for moment, priority, _, what in sorted(moments, key=lambda each: each[:3]):
-        if moment > end:
-            return
+    end = run.scenario.start + (run.options.lasts or run.scenario.lasts)
+    for moment, priority, what in _moments(run, end):
         advance(run, moment, priority)
         if isinstance(what, Step):
             actor.perform(what)
+        elif isinstance(what, Fault):
+            actor.recover(what)
         elif isinstance(what, Expectation):
             if run.options.guarded and not run.options.without:
                 run.checks.append(Checker(run.stage, run.read()).expectation(what))
         elif _sampled(run) and run.options.until(run):
             return
+
+
+def _moments(run: Play, end: datetime) -> list[tuple[datetime, int, Step | Fault | Expectation | None]]:
+    """What is to be done when, up to the end; a fault stands for its end, None for a sample."""
+    start = run.scenario.start
+    moments: list[tuple[datetime, int, int, Any]] = []
+    for number, step in enumerate(_steps(run)):
+        moments.append((start + step.at, STEPS, number, step))
+        if step.fault and step.fault.lasts and step.fault.kind in PROCESS_FAULTS:
+            moments.append((start + step.at + step.fault.lasts, STEPS, number, step.fault))
+    for number, expected in enumerate(run.scenario.expect):
+        moments.append((start + expected.at, CHECKS, number, expected))
+    lasts = end - start
+    every = run.options.sample_every or lasts
+    moments += [(start + every * n, CHECKS, 10_000_000 + n, None) for n in range(1, int(lasts / every) + 1)]
+    moments.append((end, CHECKS, 20_000_000, None))
+    ordered = sorted(moments, key=lambda each: each[:3])
+    return [(moment, priority, what) for moment, priority, _, what in ordered if moment <= end]
 
 
 def _steps(run: Play) -> list[Step]:

@@ -247,7 +247,8 @@ def _region_spec(region: RegionWorld) -> dict[str, Any]:
                         "spot_capacity": offer.spot_capacity,
                     }
                     for kind, offer in offers.items()
-                }
+                },
+                "subnets": {f"subnet-{zone}": {"joins": zone not in region.never_joins}},
             }
             for zone, offers in region.zones.items()
         },
