@@ -58,6 +58,7 @@ def cli() -> click.Group:
     group = click.Group(
         "quartermaster", help="Launch experiments, buy exactly the machines they need, keep the caps."
     )
+    click.version_option(package_name="quartermaster", prog_name="quartermaster")(group)
     group.add_command(serve)
     for name, command in verb_commands().items():
         group.add_command(command, name)

@@ -121,10 +121,12 @@ def data_folder(settings: Settings, environment: Environment) -> Path:
 
 def build(settings: Settings, environment: Environment) -> Built:
     """Everything, connected. Raises BadInput or Refused in one sentence before anything is written."""
+    # What may be wrong in the settings is found out before anything is written.
+    connections = {entry.name: _connect(settings, entry) for entry in settings.core.clusters}
     folder = data_folder(settings, environment)
     closers: list[Callable[[], None]] = [_only_one(folder)]
     progress = _Progress()
-    outside = _outside(settings, environment, folder, progress)
+    outside = _outside((settings, environment), connections, folder, progress)
     closers += [view.close for view in outside.views.values()]
     closers.append(outside.database.close)
     directory = PeopleDirectory(settings.core.people)
@@ -187,13 +189,18 @@ def _identity(folder: Path) -> str:
     return path.read_text(encoding="utf-8").strip()
 
 
-def _outside(settings: Settings, environment: Environment, folder: Path, progress: _Progress) -> Outside:
+def _outside(
+    given: tuple[Settings, Environment],
+    connections: Mapping[str, Connection],
+    folder: Path,
+    progress: _Progress,
+) -> Outside:
+    settings, environment = given
     clock: Clock = (
         FollowingClock(environment.world_url, PARTICIPANT, progress.report, progress.settled)
         if environment.world_url
         else RealClock()
     )
-    connections = {entry.name: _connect(settings, entry) for entry in settings.core.clusters}
     objects = {name: KubeObjects(connection) for name, connection in connections.items()}
     serve = settings.section("serve", ServeSettings)
     identity = _identity(folder)
@@ -207,7 +214,9 @@ def _outside(settings: Settings, environment: Environment, folder: Path, progres
         catalog = AwsCatalog(pools, clients)
         joins = {
             entry.name: Join(
-                entry.join_endpoint or connections[entry.name].address, environment.join_token(entry.name)
+                entry.join_endpoint or connections[entry.name].address,
+                environment.join_token(entry.name),
+                connections[entry.name].ca,
             )
             for entry in settings.core.clusters
         }

@@ -202,6 +202,6 @@ class CapStatus:
     window_end: datetime | None
     state: str
     time_to_cap: timedelta | None
-    """at the present burn; None where nothing burns"""
+    """at the present burn; None where it is not reached before the window ends"""
     allowed: Money
     """the limit and what was approved on top of it"""

@@ -99,7 +99,7 @@ class GuardState:
             burn=burn,
             window_start=start,
             window_end=end,
-            cap_reached_at=None if lasts is None else now + lasts,
+            cap_reached_at=None if lasts is None or (end is not None and now + lasts >= end) else now + lasts,
         )
 
     def status(self, standing: Standing, now: datetime) -> CapStatus:

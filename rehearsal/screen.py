@@ -21,7 +21,7 @@ from rehearsal.outcome import Sample
 from rehearsal.runner import Play
 
 BARS = 34
-WIDTH = 100
+WIDTH = 110
 
 
 class Screen:
@@ -111,8 +111,8 @@ def _figures(closing: dict[str, Any]) -> Table:
     table.add_row(
         "what it really costs when nothing stops it", f"{_money(loose['spent'])} in {loose['took']}"
     )
-    table.add_row("time to the first alert", closing["time_to_alert"] or "no alert")
-    table.add_row("time to the verified pause", closing["time_to_pause"] or "not paused")
+    table.add_row("from its launch to the first alert", closing["time_to_alert"] or "no alert")
+    table.add_row("from its launch to the verified pause", closing["time_to_pause"] or "not paused")
     table.add_row(
         f"{cast['bystander']}: same pods, restarts",
         f"{'yes' if bystander['same_pods'] else 'NO'}, {bystander['restarts']}",
@@ -130,7 +130,7 @@ def _figures(closing: dict[str, Any]) -> Table:
 def _bill(bill: dict[str, Any]) -> str:
     state = "estimated" if bill["estimated"] else "final"
     lines = [f"{bill['billed']} billed ({state}), {bill['metered']} metered, drift {bill['drift']} %"]
-    lines += [f"{name}: {amount}" for name, amount in bill["differences"].items()]
+    lines += [f"of which {name}: {amount}" for name, amount in bill["differences"].items()]
     return "\n".join(lines)
 
 
@@ -144,7 +144,7 @@ def _over_time(closing: dict[str, Any]) -> Table:
         "$/h",
         f"{closing['cast']['ghost']} spent",
     ):
-        table.add_column(name, justify="left" if name == "time" else "right")
+        table.add_column(name, justify="left" if name == "time" else "right", overflow="fold", no_wrap=False)
     last: dict[str, int] | None = None
     for row in rows:
         if row["nodes"] != last:

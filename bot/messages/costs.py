@@ -38,7 +38,7 @@ def bill(found: BillComparison) -> Message:
         blocks.append(Table(("REGION", "BILLED", "METERED"), rows, frozenset({1, 2})))
     if found.differences:
         named = tuple((d.name, str(d.amount), d.explanation) for d in found.differences)
-        blocks.append(Table(("DIFFERENCE", "AMOUNT", "WHY"), named, frozenset({1})))
+        blocks.append(Table(("NAMED PART", "AMOUNT", "WHY"), named, frozenset({1})))
     return Message(text, tuple(blocks))
 
 

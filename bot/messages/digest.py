@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.messages.model import Block, Context, Fields, Header, Message, Table, Text
-from bot.words import hourly, name, percent
+from bot.words import clock_time, hourly, name, percent
 from guard.events import BillArrived, CapFigures, Digest, DigestLine
 
 SHOWN = 10
@@ -15,8 +15,9 @@ def digest(event: Digest) -> Message:
     """What a day cost, for whom and where, and how the caps stand."""
     dearest = max(event.teams, key=lambda line: line.amount, default=None)
     most = f", most of it by {name(dearest.name) or 'nobody'} ({dearest.amount})" if dearest else ""
-    text = f"{event.day}: {event.total} was spent{most}; {hourly(event.burn)} is burning now."
-    blocks: list[Block] = [Header(f"Spent on {event.day}"), Text(text)]
+    span = f"from {clock_time(event.since)} to {clock_time(event.until)}"
+    text = f"{event.total} was spent {span}{most}; {hourly(event.burn)} is burning now."
+    blocks: list[Block] = [Header(f"Digest of {event.day}"), Text(text)]
     pairs = [
         ("Total", str(event.total)),
         ("Burning now", hourly(event.burn)),
@@ -33,7 +34,7 @@ def digest(event: Digest) -> Message:
     if event.waiting:
         blocks.append(Text("Waiting for an answer: " + ", ".join(event.waiting) + "."))
     blocks += [Text(note) for note in event.notes]
-    blocks.append(Context("Metered; the provider's bill of that day comes about a day later."))
+    blocks.append(Context("Metered; the provider's bill of a day comes about a day after it has ended."))
     return Message(text, tuple(blocks))
 
 
@@ -44,7 +45,8 @@ def bill_arrived(event: BillArrived) -> Message:
     if not event.differences:
         return Message(text)
     rows = tuple((label, str(amount)) for label, amount in event.differences.items())
-    return Message(text, (Text(text), Table(("DIFFERENCE", "AMOUNT"), rows, frozenset({1}))))
+    named = Table(("NAMED PART OF THE LEDGER", "AMOUNT"), rows, frozenset({1}))
+    return Message(text, (Text(text), named))
 
 
 def _lines(title: str, lines: Sequence[DigestLine]) -> Table:

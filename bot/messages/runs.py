@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from bot.messages.model import Block, Button, Buttons, Confirm, Context, Fields, Header, Message, Table, Text
 from bot.operations.runs import RunLine, RunStatus, Why
@@ -138,13 +137,9 @@ def _caps(costs: RunCosts) -> list[Block]:
             status_.cap.subject,
             f"{status_.spent} of {status_.allowed}",
             percent(status_.spent, status_.allowed),
-            _time_to_cap(status_.time_to_cap),
+            duration(status_.time_to_cap, "not at this burn"),
             status_.state,
         )
         for status_ in costs.caps
     )
     return [Table(("CAP", "FOR", "SPENT", "", "REACHED IN", "STATE"), rows, frozenset({2, 3}))]
-
-
-def _time_to_cap(left: timedelta | None) -> str:
-    return duration(left, "not at this burn")

@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 TERMINATE_CHUNK = 500
 LAG = timedelta(minutes=1)
 """DescribeInstances may not list a launch for this long; after that it is believed."""
+SAME_MOMENT = timedelta(seconds=1)
+"""how long a list of machines is good for, while we change nothing ourselves"""
 USER_DATA_LIMIT = 16_384
 _TOKEN = re.compile(r"[\x21-\x7e]{1,64}", re.ASCII)
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?", re.ASCII)
@@ -59,6 +61,7 @@ class AwsMachines:
         self._refused: dict[str, datetime] = {}
         self._last: dict[str, tuple[Instance, ...]] = {}
         self._problems: dict[str, str] = {}
+        self._listed_at: dict[str, datetime] = {}
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -72,6 +75,7 @@ class AwsMachines:
         refuses the token: then what carries its tag is the result. Where nothing does yet, Unavailable is
         raised for as long as a launch may not be listed (ask again), then Conflict (it is gone for good).
         """
+        self._listed_at.pop(request.region, None)
         parameters = self._parameters(request)
         place = f"RunInstances of {request.instance_type} in {request.zone}"
         try:
@@ -110,7 +114,7 @@ class AwsMachines:
         found: list[Instance] = []
         for region in dict.fromkeys(r.name for pool in self._pools.values() for r in pool.regions):
             try:
-                self._last[region] = self._list(region)
+                self._refresh(region)
                 self._problems.pop(region, None)
             except OutsideError as error:
                 if region not in self._last:
@@ -121,11 +125,20 @@ class AwsMachines:
             found += self._last[region]
         return (*found, *self._not_listed_yet({machine.id for machine in found}))
 
+    def _refresh(self, region: str) -> None:
+        """List the region again, unless that was done this very moment: guard and scaler ask one after the other."""
+        now = self._clock.now()
+        at = self._listed_at.get(region)
+        if at is None or not timedelta(0) <= now - at < SAME_MOMENT:
+            self._last[region] = self._list(region)
+            self._listed_at[region] = now
+
     def terminate(self, region: str, ids: Sequence[str]) -> None:
         """End machines, 500 a call; ended and unknown ones are fine.
 
         Raises Unavailable where AWS does not know a machine yet that was bought a moment ago.
         """
+        self._listed_at.pop(region, None)
         for start in range(0, len(ids), TERMINATE_CHUNK):
             self._terminate(region, list(ids[start : start + TERMINATE_CHUNK]))
 

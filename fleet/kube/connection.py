@@ -7,6 +7,7 @@ connection turns out to be dead.
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -70,6 +71,12 @@ class Connection:
         self._credentials = credentials
         self._lock = threading.Lock()
         self._rest: tuple[Configuration, Any] | None = None
+
+    @property
+    def ca(self) -> str:
+        """The API's certificate authority, PEM in base64; empty where it has none of its own."""
+        path = self._credentials.current().ssl_ca_cert
+        return base64.b64encode(Path(path).read_bytes()).decode() if path else ""
 
     def request(
         self,

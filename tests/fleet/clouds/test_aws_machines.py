@@ -209,6 +209,7 @@ def test_a_launch_is_listed_although_aws_lags(aws, machines, clock):
     machines.launch(launch(2))
     listing(aws)
     assert [(one.id, one.state) for one in machines.describe()] == [("i-1", "pending"), ("i-2", "pending")]
+    clock.pass_(seconds=2)
     listing(aws, raw_instance("i-1"))
     assert [(one.id, one.state) for one in machines.describe()] == [("i-1", "running"), ("i-2", "pending")]
     clock.pass_(seconds=61)
@@ -224,17 +225,33 @@ def test_a_region_that_does_not_answer_keeps_its_last_list(aws, clock):
     aws.ec2_stub("eu-west-1").add_client_error("describe_instances", "Unavailable", "no", 503)
     with pytest.raises(Unavailable):
         machines.describe()
+    clock.pass_(seconds=2)
     listing(aws, raw_instance("i-1"))
     listing(aws, raw_instance("i-9"), region="eu-west-1")
     assert [one.id for one in machines.describe()] == ["i-1", "i-9"]
+    clock.pass_(seconds=2)
     aws.ec2_stub().add_client_error("describe_instances", "RequestLimitExceeded", "slow", 503)
     listing(aws, region="eu-west-1")
     assert [one.id for one in machines.describe()] == ["i-1"]
     assert "slow" in machines.problems[0]
+    clock.pass_(seconds=2)
     listing(aws)
     listing(aws, region="eu-west-1")
     assert machines.describe() == ()
     assert machines.problems == ()
+
+
+def test_two_who_ask_at_one_moment_cost_one_call(aws, machines, clock):
+    """Guard and scaler look one after the other: the second answer is the first; a launch or an end asks anew."""
+    listing(aws, raw_instance("i-1"))
+    assert machines.describe() == machines.describe()
+    listing(aws)
+    aws.ec2_stub().add_response("terminate_instances", {"TerminatingInstances": []}, {"InstanceIds": ["i-1"]})
+    clock.pass_(seconds=2)
+    assert machines.describe() == ()
+    machines.terminate("us-west-2", ["i-1"])
+    listing(aws, raw_instance("i-2"))
+    assert [one.id for one in machines.describe()] == ["i-2"]
 
 
 def test_machines_end_in_chunks(aws, machines):
