@@ -90,12 +90,16 @@ def demo(headless: bool, as_json: bool, keep: bool, scenario: Path | None) -> in
     file = scenario or Path(str(files("rehearsal") / "stories" / "ghost-story.yaml"))
     story, _ = load_scenario(file)
     screen = Screen(story, live=not headless)
-    with _folder(None) as folder, screen:
-        told = Story(story, file, folder, on_sample=screen.sample, on_ready=screen.ready)
+
+    def close(run: Play, closing: dict[str, Any]) -> None:
+        screen.close()
+        click.echo(json.dumps(plain(closing), indent=2) if as_json else closing_text(closing))
         if keep:
-            told.keep = lambda run: stay(run, screen)
+            stay(run, screen)
+
+    with _folder(None) as folder, screen:
+        told = Story(story, file, folder, on_sample=screen.sample, on_ready=screen.ready, on_closing=close)
         closing = told.play()
-    click.echo(json.dumps(plain(closing), indent=2) if as_json else closing_text(closing))
     return 0 if closing["passed"] else 1
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,12 +24,14 @@ from fleet.errors import BadInput, QuartermasterError, Unavailable
 from fleet.values import Money, format_duration, utc
 from rehearsal.checking import all_messages
 from rehearsal.format import Scenario
-from rehearsal.outcome import Outcome, Sample
+from rehearsal.outcome import Sample
 from rehearsal.runner import Options, Play, play
 from rehearsal.stage import Stage
 
 SAMPLE = timedelta(minutes=10)
 LONGEST = timedelta(days=60)
+ASIDE_SECONDS = 600.0
+"""real seconds that a comparison world may take beyond the guarded one"""
 LABEL = "quartermaster.dev/experiment"
 
 
@@ -116,10 +119,12 @@ class Story:
     folder: Path
     on_sample: Callable[[Play, Sample, Notes], None] = lambda *_: None
     on_ready: Callable[[Play], None] = lambda _: None
-    keep: Callable[[Play], None] | None = None
+    on_closing: Callable[[Play, dict[str, Any]], None] = lambda *_: None
+    """the figures are there; the world still stands"""
 
     def play(self) -> dict[str, Any]:
-        """Play all three; the closing figures as JSON values."""
+        """Play all three; the closing figures (plain values, money as Money, times as datetimes)."""
+        began = time.monotonic()
         cast = cast_of(self.scenario)
         notes = Notes()
         asides = [
@@ -127,6 +132,7 @@ class Story:
             Aside(self.file, "--no-guard", "--until-done", cast.ghost),
         ]
         ready: list[Play] = []
+        closing: dict[str, Any] = {}
 
         def started(run: Play) -> None:
             ready.append(run)
@@ -136,21 +142,24 @@ class Story:
             observe(ready[0], cast, notes)
             self.on_sample(ready[0], sample, notes)
 
-        options = Options(sample_every=SAMPLE, on_sample=sampled, on_ready=started)
-        closing: dict[str, Any] = {}
-
         def at_the_end(run: Play) -> None:
-            closing.update(figures(run, cast, notes))
-            if self.keep is not None:
-                self.keep(run)
+            found = figures(run, cast, notes)
+            alone, loose = (aside.result(ASIDE_SECONDS) for aside in asides)
+            closing.update(found | compare(run, found, (alone, loose), cast))
+            closing["seconds"] = round(time.monotonic() - began, 1)
+            self.on_closing(run, closing)
 
         try:
-            outcome = play(self.scenario, self.folder, options, keep=at_the_end)
-            alone, loose = (aside.result(180) for aside in asides)
+            play(
+                self.scenario,
+                self.folder,
+                Options(sample_every=SAMPLE, on_sample=sampled, on_ready=started),
+                keep=at_the_end,
+            )
         finally:
             for aside in asides:
                 aside.end()
-        return closing | compare(outcome, closing, (alone, loose), cast)
+        return closing
 
 
 def observe(run: Play, cast: Cast, notes: Notes) -> None:
@@ -243,16 +252,17 @@ def _bill(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(
-    outcome: Outcome, closing: dict[str, Any], asides: tuple[dict[str, Any], dict[str, Any]], cast: Cast
+    run: Play, closing: dict[str, Any], asides: tuple[dict[str, Any], dict[str, Any]], cast: Cast
 ) -> dict[str, Any]:
     """The same beside the other two worlds."""
+    outcome = run.outcome
+    assert outcome is not None, "compared at the end"
     alone, loose = asides
     launched, alert, paused = closing["ghost_launched"], closing["first_alert"], closing["paused"]
     finished, finished_alone = closing["bystander"]["finished"], alone["milestones"].get("done_at")
     shift = abs(finished - utc(finished_alone)) if finished and finished_alone else None
     return {
         "scenario": outcome.scenario,
-        "seconds": round(outcome.seconds, 1),
         "passed": outcome.passed,
         "checks": [{"name": c.name, "held": c.held, "detail": c.detail} for c in outcome.checks],
         "time_to_alert": _between(launched, alert),

@@ -65,6 +65,8 @@ class Play:
     checks: list[Check] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     readings: Readings | None = None
+    outcome: Outcome | None = None
+    """set at the end, before `keep` is called"""
 
     def read(self) -> Readings:
         """The product's database, as it is now."""
@@ -101,10 +103,10 @@ def play(
         _start(run)
         options.on_ready(run)
         _timeline(run)
-        outcome = _outcome(run, time.monotonic() - began, milestones or {})
+        run.outcome = _outcome(run, time.monotonic() - began, milestones or {})
         if keep is not None:
             keep(run)
-        return outcome
+        return run.outcome
     finally:
         stage.host.call(stage.world.forget, PARTICIPANT)
         product.stop()

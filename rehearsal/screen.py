@@ -30,35 +30,55 @@ class Screen:
     def __init__(self, scenario: Scenario, *, live: bool) -> None:
         self._scenario = scenario
         self._console = Console(file=sys.stderr, width=None if sys.stderr.isatty() else WIDTH)
-        self._live = Live(console=self._console, auto_refresh=False, transient=False) if live else None
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if live else None
+        self._drawing = False
         self._address = ""
         self._regions = list(scenario.world.cloud.regions)
+        self._told = -1
 
     def __enter__(self) -> Screen:
         if self._live is not None:
             self._live.__enter__()
+            self._drawing = True
             self._live.update(Panel(self._scenario.about, title=self._scenario.name), refresh=True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
+        self.close()
+
+    def close(self) -> None:
+        """No more drawing: what follows is printed below."""
+        if self._live is not None and self._drawing:
+            self._live.__exit__(None, None, None)
+        self._drawing = False
 
     def ready(self, run: Play) -> None:
         """The sandbox is up: its page can be opened."""
         self._address = run.stage.addresses["slack"]
+        if not self._drawing:
+            self._console.print(
+                f"playing {self._scenario.name}; the workspace: {self._address}", highlight=False
+            )
 
     def sample(self, run: Play, sample: Sample, notes: Notes) -> None:
-        """Draw one moment."""
-        if self._live is not None:
+        """Draw one moment; without a live screen, a line every quarter of the story."""
+        if self._live is not None and self._drawing:
             self._live.update(self._drawn(run, sample, notes), refresh=True)
+            return
+        quarter = int((sample.at - run.scenario.start) / run.scenario.lasts * 4)
+        if quarter > self._told:
+            self._told = quarter
+            nodes = sum(sample.nodes.values())
+            self._console.print(
+                f"{sample.at:%a %d %b %H:%M} UTC: {nodes} nodes, {sample.burn}/h", highlight=False
+            )
 
     def staying(self, address: str) -> None:
         """The story is over and the world goes on."""
         text = f"The world goes on, a minute a second. Open {address} and type /exp as one of the people. Ctrl-C ends it."
-        self._console.print(text)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def _drawn(self, run: Play, sample: Sample, notes: Notes) -> Panel:
         nodes = Table.grid(padding=(0, 1))
