@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from bot.operations import rights
@@ -59,8 +59,10 @@ def scale(house: House, person: Person, order: ScaleOrder, now: datetime) -> Sca
     decision = house.launcher.scale(plan, hold=hold, request=order.request, actor=person.id, now=now)
     if decision.state == "failed":
         return _outcome(plan, fit, False, str(decision.result.get("error", "It failed.")))
-    said = f"{plan.run.experiment} ({plan.run.id}): {plan.role} scales from {plan.before} to {plan.after}."
-    return _outcome(plan, fit, True, said)
+    # After a crash the Job may have its new size already: what it had is in the decision.
+    done = replace(plan, before=int(decision.payload["before"]), after=int(decision.payload["after"]))
+    said = f"{done.run.experiment} ({done.run.id}): {done.role} scales from {done.before} to {done.after}."
+    return _outcome(done, fit, True, said)
 
 
 def _hold(house: House, plan: ScalePlan, fit: Fit | None, request: str, now: datetime) -> HoldRequest | None:

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bot.operations.scale import ScaleOrder, scale
 from tests.bot.conftest import Lab, buttons_of
 
 
@@ -64,6 +65,18 @@ def test_a_kill_ends_it_for_good_and_its_machines_go(running):
     assert running.objects("pods") == []
     assert running.objects("nodes") == []
     assert "killed" in running.say("U1ADA", "/exp status dota")
+
+
+def test_a_scale_that_is_taken_up_after_a_crash_says_what_it_changed(running):
+    """The Job has its new size by then; the answer tells the old one all the same, and the size is changed once."""
+    house = running.built.service.desk._house
+    ada = house.directory.by_chat_id("U1ADA")
+    order = ScaleOrder("dota", "worker", 8, "r-1")
+    now = running.host.call(lambda: running.world.now)
+    first, again = (scale(house, ada, order, now) for _ in range(2))
+
+    assert first.sentence == again.sentence
+    assert again.sentence.endswith("worker scales from 4 to 8.")
 
 
 def test_scaling_checks_the_money_first(running):
