@@ -94,7 +94,7 @@ def _stopping(view: CapView, settings: GuardSettings, now: datetime) -> tuple[Ac
     if not found.left:
         return (Pause(victims(view, settings), reasons),)
     if found.arm:
-        chosen = victims(view, settings)
+        chosen = victims(_unanswered(view, found.left), settings)
         belt = view.standing.cap.shared and len(chosen) > settings.blast_belt
         return (Arm(_deadline(view, found.left, settings, now), chosen, belt, reasons),)
     if view.armed and not burn.project(view, settings, percent=100 - settings.clear_below).arm:
@@ -120,6 +120,14 @@ def victims(view: CapView, settings: GuardSettings) -> tuple[str, ...]:
         if not burn.project(rest, settings).arm:
             break
     return tuple(chosen)
+
+
+def _unanswered(view: CapView, left: timedelta) -> CapView:
+    """The same when the countdown has run out: who fits now beside the others may not fit any more then."""
+    standing = replace(view.standing, spent=view.standing.spent + view.burn.over(left))
+    rest = None if view.window_left is None else max(timedelta(0), view.window_left - left)
+    lapse = None if view.lapse is None else (max(timedelta(0), view.lapse[0] - left), view.lapse[1])
+    return replace(view, standing=standing, window_left=rest, lapse=lapse)
 
 
 def _weight(candidate: Candidate) -> tuple[bool, int, float, str]:
