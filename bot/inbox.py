@@ -42,18 +42,22 @@ class Inbox:
         self.accepted = 0
 
     def put(self, kind: str, key: str, payload: Mapping[str, Any]) -> bool:
-        """Record it durably and wake the loop; False where it was here already."""
-        with self._db.transaction() as connection:
-            cursor = connection.execute(
-                "INSERT INTO inbox (key, kind, payload, received_at) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (key) DO NOTHING",
-                (key, kind, json.dumps(payload, sort_keys=True), rfc3339(self._now())),
-            )
-            new = cursor.rowcount == 1
-        with self._lock:
-            self.accepted += 1
-        self._nudge()
-        return new
+        """Record it durably and wake the loop; False where it was here already.
+
+        It counts as taken in where it cannot be recorded, too: whoever asked is told so in the ack.
+        """
+        try:
+            with self._db.transaction() as connection:
+                cursor = connection.execute(
+                    "INSERT INTO inbox (key, kind, payload, received_at) VALUES (?, ?, ?, ?) "
+                    "ON CONFLICT (key) DO NOTHING",
+                    (key, kind, json.dumps(payload, sort_keys=True), rfc3339(self._now())),
+                )
+                return cursor.rowcount == 1
+        finally:
+            with self._lock:
+                self.accepted += 1
+            self._nudge()
 
     def pending(self) -> tuple[Inbound, ...]:
         """What is not handled yet, in the order it came."""
