@@ -16,6 +16,8 @@ from rehearsal.product import Product
 from rehearsal.readings import Readings
 from rehearsal.stage import Stage
 
+CONNECT_SECONDS = 30.0
+"""real seconds in which a dropped connection to the chat must come back"""
 PLURALS = {
     "Job": "jobs.batch",
     "Pod": "pods",
@@ -155,6 +157,9 @@ class Actor:
             self._product.fill_disk(full=True)
         else:
             self._stage.host.call(break_something, self._stage, step)
+        if step.kind == "drop-sockets":
+            # How long it takes to connect again is real time, so the world waits for it.
+            self._stage.host.run(self._stage.workspace.connected(1, CONNECT_SECONDS), CONNECT_SECONDS + 5)
 
     def recover(self, fault: Fault) -> None:
         """What the process itself suffered is over."""
