@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
-from bot.slack.web import SlackDown, SlackRefused, SlackThrottled, SlackWeb
+from bot.slack.web import SlackDown, SlackRefused, SlackThrottled
 from fleet.model import Person
 from fleet.ports import Directory
 
@@ -26,10 +26,22 @@ class Caller:
     refusal: str = ""
 
 
+class Users(Protocol):
+    """Who Slack says somebody is (`bot.slack.web.SlackWeb`)."""
+
+    def user(self, user_id: str) -> Mapping[str, Any]:
+        """users.info."""
+        ...
+
+    def own(self) -> Mapping[str, Any]:
+        """auth.test."""
+        ...
+
+
 class Identities:
     """Callers by Slack user id; what Slack says about somebody is remembered for five minutes."""
 
-    def __init__(self, web: SlackWeb, directory: Directory, team_id: str = "") -> None:
+    def __init__(self, web: Users, directory: Directory, team_id: str = "") -> None:
         self._web = web
         self._directory = directory
         self._team = team_id

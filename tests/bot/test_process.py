@@ -147,7 +147,7 @@ def test_health_readiness_and_metrics(process):
 
     def get(path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.read().decode()
+            return str(answer.read().decode())
 
     ready = json.loads(get("/readyz"))
     assert json.loads(get("/healthz")) == {"ok": True}

@@ -96,7 +96,7 @@ def test_scaling_checks_the_money_first(running):
 
 def running_id(lab: Lab) -> str:
     """The run's id."""
-    return lab.objects("jobs.batch")[0]["metadata"]["labels"]["quartermaster.dev/run"]
+    return str(lab.objects("jobs.batch")[0]["metadata"]["labels"]["quartermaster.dev/run"])
 
 
 def test_overflow_goes_to_the_next_region(running):

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,6 @@ from fleet.values import Money
 from rehearsal.demo import cast_of, compare
 from rehearsal.format import Scenario, load_scenario
 from rehearsal.outcome import Check, Outcome, Sample, plain
-from rehearsal.runner import Options, Play
 from rehearsal.screen import closing_text
 from tests.builders import T0
 
@@ -35,48 +36,36 @@ def test_the_cast_is_read_from_the_story():
         cast_of(validate(parse_yaml(json.dumps(alone), "s"), Scenario))
 
 
-def test_the_closing_table_shows_the_figures_and_marks_what_failed():
-    """Money, durations, drift and differences as people read them; a failed check says FAIL."""
+def closing() -> dict[str, Any]:
+    """The closing figures of three made-up worlds."""
     story, _ = load_scenario(STORY)
-    samples = (
-        Sample(T0, {"": 4, "us-west-2": 11}, {"sweep": 300}, {"sweep": Money.usd(700)}, Money.usd(2248)),
-    )
+    burn = Money.usd(2248)
+    samples = (Sample(T0, {"": 4, "us-west-2": 11}, {"sweep": 300}, {"sweep": Money.usd(700)}, burn),)
     checks = (Check("at 8 h: work sweep, is paused", False, "it is running"),)
-    outcome = Outcome(
-        "ghost-story", T0, T0 + timedelta(hours=34), 40.0, checks, samples, {}, Money.usd(5000), {}
-    )
-    run = Play(story, Path("nowhere"), Options(), None, None, outcome=outcome)  # type: ignore[arg-type] # no world is needed
-    noted = {
+    end = T0 + timedelta(hours=34)
+    outcome = Outcome("ghost-story", T0, end, 40.0, checks, samples, {}, Money.usd(5000), {})
+    run: Any = SimpleNamespace(outcome=outcome)
+    bill = {"day": "2026-11-06", "billed": Money.usd(100), "metered": Money.usd(100), "drift": "+0.00"}
+    noted: dict[str, Any] = {
         "cast": {"bystander": "vision", "ghost": "sweep", "owner": "Ivo"},
         "spent": {"sweep": Money.usd("4823.69")},
         "ghost_launched": T0,
         "first_alert": T0 + timedelta(minutes=108),
         "paused": T0 + timedelta(minutes=169),
         "forecast_at_alert": {"low": "7021.46", "high": "1080000", "basis": "1201 declared trials"},
-        "bill": [
-            {
-                "day": "2026-11-06",
-                "billed": Money.usd(100),
-                "metered": Money.usd(100),
-                "drift": "+0.00",
-                "estimated": True,
-                "differences": {"unjoined machines": Money.usd(5)},
-            }
-        ],
+        "bill": [bill | {"estimated": True, "differences": {"unjoined machines": Money.usd(5)}}],
         "messages": 9,
         "bystander": {"same_pods": True, "restarts": 0, "finished": T0 + timedelta(hours=5)},
     }
     alone = {"milestones": {"done_at": "2026-11-06T22:00:30Z"}}
-    loose = {
-        "spent": {"sweep": "1060000.0"},
-        "start": "2026-11-06T16:00:00Z",
-        "end": "2026-11-28T01:00:00Z",
-        "samples": [{"nodes": {"us-west-2": 13}}],
-    }
-    closing = noted | compare(run, noted, (alone, loose), cast_of(story)) | {"seconds": 41.0}
-    text = closing_text(closing)
+    span = {"start": "2026-11-06T16:00:00Z", "end": "2026-11-28T01:00:00Z"}
+    loose = {"spent": {"sweep": "1060000.0"}, "samples": [{"nodes": {"us-west-2": 13}}], **span}
+    return noted | compare(run, noted, (alone, loose), cast_of(story)) | {"seconds": 41.0}
 
-    for part in (
+
+@pytest.mark.parametrize(
+    "part",
+    [
         "$4,823.69",
         "$7,021.46 to $1.08M",
         "$1.06M in 21 d 9 h",
@@ -85,11 +74,20 @@ def test_the_closing_table_shows_the_figures_and_marks_what_failed():
         "30 s from a run without Ivo",
         "of which unjoined machines: $5.00",
         "FAIL at 8 h",
-    ):
-        assert part in text
-    assert closing["without_guard"]["nodes"] == {"us-west-2": 13}
-    assert closing["passed"] is False
-    assert json.loads(json.dumps(plain(closing)))["spent"] == {"sweep": "4823.690000"}
+    ],
+)
+def test_the_closing_table_shows_the_figures_and_marks_what_failed(part):
+    """Money, durations, drift and differences as people read them; a failed check says FAIL."""
+    assert part in closing_text(closing())
+
+
+def test_the_figures_compare_the_three_worlds():
+    """The peak of nodes without a guard, whether all held, and everything as JSON."""
+    told = closing()
+
+    assert told["without_guard"]["nodes"] == {"us-west-2": 13}
+    assert told["passed"] is False
+    assert json.loads(json.dumps(plain(told)))["spent"] == {"sweep": "4823.690000"}
 
 
 def test_the_whole_demo_as_json():
@@ -102,7 +100,7 @@ def test_the_whole_demo_as_json():
         timeout=290,
         check=False,
     )
-    told = json.loads(done.stdout)
+    told: dict[str, Any] = json.loads(done.stdout)
 
     assert done.returncode == 0, done.stderr[-2000:]
     assert Money.usd(told["spent"]["sweep"]) <= Money.usd(5000)
