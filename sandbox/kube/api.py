@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from sandbox.hosting import Host
-from sandbox.kube import discovery, routes
+from sandbox.kube import discovery, reviews, routes
 from sandbox.kube.access import Access, Attributes, Rule
 from sandbox.kube.bodies import decode_object, decode_options
 from sandbox.kube.deletes import Deleter, read_options
@@ -147,6 +147,11 @@ class KubeApi:
         path = request.rel_url.path
         if not _is_resource_path(path):
             return self._other(request.method, path, user)
+        if path == reviews.PATH and request.method == "POST":
+            asked_for = decode_object(
+                body, request.headers.get("Content-Type", ""), "SelfSubjectAccessReview"
+            )
+            return _json(201, msgspec.json.encode(reviews.review(self.access, user, asked_for)))
         agent = request.headers.get("User-Agent", "").partition("/")[0]
         asked = routes.parse(request.method, path, dict(query), user, agent)
         self.access.authorize(asked.attributes())

@@ -151,3 +151,19 @@ def test_discovery_lists_what_is_served(served):
     assert resources["jobs/status"]["verbs"] == ["get", "patch", "update"]
     assert served.ok("GET", "/api")["versions"] == ["v1"]
     assert served.call("GET", "/apis/nope.io/v1")[0] == 404
+
+
+def test_a_caller_may_ask_what_it_may_do(served):
+    """A SelfSubjectAccessReview: as authorisation would decide, without a trace; nobody needs a rule for it."""
+    allow(served, verbs=["get"], apiGroups=[""], resources=["pods/log"])
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    before = served.store.version
+
+    def allowed(verb, subresource=""):
+        attributes = {"verb": verb, "resource": "pods", "subresource": subresource, "namespace": "research"}
+        code, answer = as_product(served, "POST", path, {"spec": {"resourceAttributes": attributes}})
+        assert (code, answer["kind"]) == (201, "SelfSubjectAccessReview")
+        return answer["status"]["allowed"]
+
+    assert [allowed("get", "log"), allowed("get"), allowed("delete", "log")] == [True, False, False]
+    assert (served.store.version, served.api.ledger.mutations) == (before, [])
