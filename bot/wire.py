@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from bot import tables
+from bot import permissions, tables
 from bot.cards import Cards
 from bot.chores import Ticking, backup_task, tasks, vitals_writer
 from bot.control import ControlSocket
@@ -123,6 +123,7 @@ def build(settings: Settings, environment: Environment) -> Built:
     """Everything, connected. Raises BadInput or Refused in one sentence before anything is written."""
     # What may be wrong in the settings is found out before anything is written.
     connections = {entry.name: _connect(settings, entry) for entry in settings.core.clusters}
+    permissions.require(settings, connections)
     folder = data_folder(settings, environment)
     closers: list[Callable[[], None]] = [_only_one(folder)]
     progress = _Progress()
@@ -212,15 +213,7 @@ def _outside(
     if any(pool.provider == "aws" for pool in pools):
         clients = AwsClients(environment.aws_endpoint or None)
         catalog = AwsCatalog(pools, clients)
-        joins = {
-            entry.name: Join(
-                entry.join_endpoint or connections[entry.name].address,
-                environment.join_token(entry.name),
-                connections[entry.name].ca,
-            )
-            for entry in settings.core.clusters
-        }
-        bought = AwsMachines(pools, clients, joins, clock)
+        bought = AwsMachines(pools, clients, _joins(settings, environment, connections), clock)
         catalogs["aws"], machines["aws"] = catalog, bought
         problems = lambda: (*catalog.problems, *bought.problems)  # noqa: E731
         prices, billing = PriceBook(pools, [catalog]), CostExplorer(clients)
@@ -243,6 +236,20 @@ def _outside(
         ),
         problems=problems,
     )
+
+
+def _joins(
+    settings: Settings, environment: Environment, connections: Mapping[str, Connection]
+) -> dict[str, Join]:
+    """What a new machine is told, by cluster."""
+    return {
+        entry.name: Join(
+            entry.join_endpoint or connections[entry.name].address,
+            environment.join_token(entry.name),
+            connections[entry.name].ca,
+        )
+        for entry in settings.core.clusters
+    }
 
 
 def _connect(settings: Settings, entry: ClusterSettings) -> Connection:

@@ -90,7 +90,9 @@ class ControlPlane:
             "--kube-api-burst=400",
         ]
         self._spawn("kube-scheduler", [BINARY, "kube-scheduler", *shared])
-        self._spawn("kube-controller-manager", [BINARY, "kube-controller-manager", *shared])
+        # kwok renews no leases: a node counts as lost only where a test says so.
+        patient = "--node-monitor-grace-period=1h"
+        self._spawn("kube-controller-manager", [BINARY, "kube-controller-manager", *shared, patient])
         if self._with_kwok:
             self._spawn(
                 "kwok",
@@ -247,9 +249,7 @@ class ControlPlane:
                 raise RuntimeError(f"{name} ended with {process.returncode}: {tail}")
 
     def _grant_machines(self) -> None:
-        api = "/apis/rbac.authorization.k8s.io/v1"
-        meta = {"name": "test-machines"}
-        self.request("POST", f"{api}/clusterroles", {"metadata": meta, "rules": MACHINE_RULES})
+        self.define("test-machines", MACHINE_RULES)
         self.bind("machine", "test-machines")
 
     def bind(self, user: str, role: str) -> None:
@@ -261,13 +261,14 @@ class ControlPlane:
         }
         self.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body)
 
+    def define(self, name: str, rules: list[dict[str, Any]]) -> None:
+        """Create a ClusterRole."""
+        body = {"metadata": {"name": name}, "rules": rules}
+        self.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", body)
+
     def unbind(self, user: str, role: str) -> None:
         """Take a bound ClusterRole away from a user."""
-        self.request(
-            "DELETE",
-            f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}-{user}",
-            {"kind": "DeleteOptions", "apiVersion": "v1"},
-        )
+        self.request("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{role}-{user}")
 
     def grant_shipped(self, user: str = "product") -> None:
         """Create the ClusterRole that we ship and bind it to a user; again: nothing happens."""

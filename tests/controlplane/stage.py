@@ -59,7 +59,7 @@ pools:
       token={{token}}
       labels={{labels}}
       taints={{taints}}
-      insecure=true
+      ca={{ca}}
 teams: [{{name: vision, channel: C1}}]
 people:
   - {{id: U1ADA, name: Ada, team: vision}}
@@ -91,7 +91,7 @@ def cloud_spec(dry_after: int) -> Object:
     }
 
 
-def until(look: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+def until(look: Callable[[], T | None], what: str, seconds: float = 30.0) -> T:
     """The first look that is true; `what` is told where none is in time (real seconds)."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
