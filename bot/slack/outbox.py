@@ -178,12 +178,20 @@ class Outbox:
         thread_ts = root["ts"] if root and root["channel"] == row["channel"] else ""
         ts = ""
         if row["state"] == "sending":
-            since = utc(row["queued_at"]) - timedelta(hours=1)
-            ts = self._web.find(row["channel"], row["key"], thread_ts=thread_ts, since=since)
+            ts = self._said_already(row, thread_ts)
         if not ts:
             self._mark_sending(row)
             ts = self._web.post(row["channel"], row["key"], json.loads(row["body"]), thread_ts=thread_ts)
         self._done(row, ts=ts, channel=row["channel"])
+
+    def _said_already(self, row: Mapping[str, Any], thread_ts: str) -> str:
+        """Its ts where an earlier attempt got through; where nobody lets us look, rather twice than never."""
+        since = utc(row["queued_at"]) - timedelta(hours=1)
+        try:
+            return self._web.find(row["channel"], row["key"], thread_ts=thread_ts, since=since)
+        except SlackRefused as error:
+            log.warning("history refused", key=row["key"], channel=row["channel"], code=error.code)
+            return ""
 
     def _send_whisper(self, row: Mapping[str, Any]) -> None:
         if row["attempts"] >= WHISPERS:
@@ -217,11 +225,12 @@ class Outbox:
     def _delay(self, row: Mapping[str, Any], until: datetime, *, lane: bool = False) -> None:
         """Later. With `lane` everything behind it in its channel, too: it could not go out before."""
         with self._db.transaction() as connection:
-            # Refused means: not done. It goes back to `queued`, so that no history is searched for it.
+            # Refused means: not done. It is again what it was: `queued`, so that no history is searched for it, or
+            # `sending`, where an attempt before this one may have got through.
             connection.execute(
-                "UPDATE outbox SET state = 'queued', not_before = ?, "
+                "UPDATE outbox SET state = ?, not_before = ?, "
                 "attempts = CASE WHEN op = 'whisper' THEN attempts - 1 ELSE attempts END WHERE id = ?",
-                (rfc3339(until), row["id"]),
+                (row["state"], rfc3339(until), row["id"]),
             )
             if lane:
                 connection.execute(

@@ -102,7 +102,19 @@ class SlackWeb:
             raise SlackRefused(answer.body[:100] or str(answer.status_code))
 
     def find(self, channel: str, key: str, *, thread_ts: str, since: datetime) -> str:
-        """The ts of our message with this key, "" where there is none."""
+        """The ts of our message with this key, "" where there is none.
+
+        A public channel can be written to without being in it, but not read: there it is joined first.
+        """
+        try:
+            return self._search(channel, key, thread_ts=thread_ts, since=since)
+        except SlackRefused as error:
+            if error.code != "not_in_channel":
+                raise
+        _call(lambda: self.client.conversations_join(channel=channel))
+        return self._search(channel, key, thread_ts=thread_ts, since=since)
+
+    def _search(self, channel: str, key: str, *, thread_ts: str, since: datetime) -> str:
         cursor: str | None = None
         oldest = f"{since.timestamp():.6f}"
         for _ in range(PAGES):

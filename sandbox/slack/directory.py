@@ -228,11 +228,23 @@ def _usergroup_members(call: Call) -> dict[str, Any]:
     return {"ok": True, "users": list(group.members)}
 
 
+def _join(call: Call) -> dict[str, Any]:
+    channel = call.conversation()
+    if channel.kind != "public":
+        raise SlackError("method_not_supported_for_channel_type")
+    if channel.archived:
+        raise SlackError("is_archived")
+    channel.members.add(call.state.spec.app.bot_user)
+    call.state.publish({"type": "channels"})
+    return {"ok": True, "channel": channel_object(call.state, channel)}
+
+
 METHODS = {
     "conversations.list": Method(_list, 2),
     "conversations.info": Method(_info, 3),
     "conversations.members": Method(_members, 4),
     "conversations.open": Method(_open, 3, mutating=True),
+    "conversations.join": Method(_join, 3, ("channels:join",), mutating=True),
     "conversations.history": Method(_history, 3),
     "conversations.replies": Method(_replies, 3),
     "users.info": Method(_user_info, 4, ("users:read",)),

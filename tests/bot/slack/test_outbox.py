@@ -23,6 +23,7 @@ class Channels:
         self.edits: list[tuple[str, str]] = []
         self.whispers: list[tuple[str, str]] = []
         self.searches = 0
+        self.unreadable: list[Exception] = []
         self.fail: list[Exception] = []
         self.lose = False
 
@@ -56,6 +57,8 @@ class Channels:
 
     def find(self, channel: str, key: str, *, thread_ts: str, since: Any) -> str:
         self.searches += 1
+        if self.unreadable:
+            raise self.unreadable.pop(0)
         for number, entry in enumerate(self.posted, 1):
             if entry[:2] == (channel, key):
                 return f"ts{number}"
@@ -176,6 +179,33 @@ def test_a_process_that_died_while_sending_looks_first(database, slack):
 
     assert texts(slack) == ["once"]
     assert slack.edits == [("ts1", "edited")]
+
+
+@pytest.mark.parametrize("posted", [True, False])
+def test_a_search_that_has_to_wait_is_made_before_it_is_said_again(outbox, slack, posted):
+    """429 for the history says nothing about the post before it."""
+    slack.fail, slack.lose = [SlackDown("no answer")], posted
+    outbox.post(key="k", channel="C1", message=Message("once"), now=T0)
+    outbox.flush(T0)
+    slack.unreadable = [SlackThrottled(30), SlackThrottled(30)]
+    for minutes in (2, 4, 6):
+        outbox.flush(T0 + timedelta(minutes=minutes))
+
+    assert texts(slack) == ["once"]
+    assert slack.searches == 3
+    assert outbox.waiting() == 0
+
+
+def test_where_history_may_not_be_read_it_is_said_in_its_own_channel(outbox, slack):
+    """Rather twice than never, and not in the fallback channel: the channel itself takes messages."""
+    slack.fail = [SlackDown("no answer")]
+    outbox.post(key="k", channel="C1", message=Message("alert"), now=T0)
+    outbox.flush(T0)
+    slack.unreadable = [SlackRefused("missing_scope")]
+    outbox.flush(T0 + timedelta(minutes=2))
+
+    assert slack.posted == [("C1", "k", "alert", "")]
+    assert outbox.waiting() == 0
 
 
 def test_nothing_is_lost_while_slack_is_away(outbox, slack):

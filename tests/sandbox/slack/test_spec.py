@@ -12,6 +12,7 @@ from sandbox.slack.spec import parse_spec
 
 ROOT = Path(__file__).parents[3]
 SCOPES_OF_METHOD = {
+    "conversations.join": ("channels:join",),
     "auth.test": (),
     "chat.postMessage": ("chat:write",),
     "chat.postEphemeral": ("chat:write",),

@@ -130,6 +130,14 @@ def test_public_channels_need_an_invitation_only_without_the_scope(make, manifes
     assert refused("chat.postMessage", sdk(make(manifest=less)), channel="C2", text="x") == "not_in_channel"
 
 
+def test_a_public_channel_can_be_joined(client, refused):
+    """From then on its history can be read; a private one needs an invitation."""
+    assert client.conversations_join(channel="C2")["channel"]["is_member"]
+    assert client.conversations_history(channel="C2")["ok"]
+    assert refused("conversations.join", channel="C4") == "is_archived"
+    assert refused("conversations.join", channel="C3") == "channel_not_found"
+
+
 def test_long_text_is_cut(client, workspace):
     """At 40,000 characters, with a warning."""
     answer = client.chat_postMessage(channel="C1", text="x" * 40_001)
