@@ -11,6 +11,7 @@ from fleet.model import Decision
 from fleet.values import Money
 from guard.caps import Cap
 from guard.costs import cost_rows
+from guard.escalate import Arm
 from guard.events import (
     About,
     BillArrived,
@@ -23,7 +24,7 @@ from guard.events import (
 )
 from guard.history import Countdown, Request
 from guard.meter import DAEMON, OVERHEAD
-from guard.moments import moment
+from guard.moments import micros, moment
 from guard.state import GuardState
 
 
@@ -101,23 +102,32 @@ class ArmHandler(_Tell):
 
     def announce(self, decision: Decision, now: datetime) -> None:
         """The card with who would be paused, when, and who can do something about it."""
-        cap, request = self._cap(decision), self._request(decision)
-        if cap is None or request is None:
-            return
-        about = self._state.about(cap)
-        runs = [self._state.runs.get(run) for run in decision.payload["victims"]]
-        event = CountdownArmed(
-            about=about,
-            figures=self._figures(cap, now),
-            deadline=moment(decision.payload["deadline"]),
-            victims=tuple(run.about for run in runs if run is not None),
-            belt=decision.payload["belt"],
-            forecast=self._forecast(about, now),
-            request=request.id,
-            suggested=request.suggested,
-            raised_by=self._state.raisers(cap, self._state.cap_scope(cap), request.suggested),
+        payload = decision.payload
+        action = Arm(
+            moment(payload["deadline"]), tuple(payload["victims"]), payload["belt"], decision.reasons
         )
-        self._state.outside.notifier.notify(event, key=f"{decision.id}:armed", now=now)
+        tell_countdown(self._state, payload["cap"], payload["request"], action, now)
+
+
+def tell_countdown(state: GuardState, cap_name: str, request_id: str, action: Arm, now: datetime) -> None:
+    """The card of a countdown; told again where its time has moved, it is the same card."""
+    cap, request = state.caps.get(cap_name), state.history.request(request_id)
+    if cap is None or request is None:
+        return
+    about = state.about(cap)
+    runs = [state.runs.get(run) for run in action.victims]
+    event = CountdownArmed(
+        about=about,
+        figures=state.figures(state.standing(cap, now), now),
+        deadline=action.deadline,
+        victims=tuple(run.about for run in runs if run is not None),
+        belt=action.belt,
+        forecast=state.forecast(about.run, now) if about.run else None,
+        request=request.id,
+        suggested=request.suggested,
+        raised_by=state.raisers(cap, state.cap_scope(cap), request.suggested),
+    )
+    state.outside.notifier.notify(event, key=f"armed:{request.id}:{micros(action.deadline)}", now=now)
 
 
 class DigestHandler(_Tell):

@@ -27,6 +27,7 @@ from guard.rules.finding import Candidate, CapView
 from guard.runs import CAP_CAUSE, DONE, KILLED, PAUSED, PAUSING, RESUMING, RUNNING, STOPPED, Run
 from guard.sight import Sight
 from guard.state import GUARD, GuardState
+from guard.tells import tell_countdown
 
 KINDS = ("alert", "arm", "pause", "resume", "kill", "approve", "digest", "bill")
 IDLE_WINDOW = timedelta(minutes=10)
@@ -288,7 +289,9 @@ class Watch:
         state, cap = self._state, view.standing.cap
         countdown = state.history.countdown(cap.name)
         if countdown is not None:
-            state.history.arm(replace(countdown, deadline=action.deadline))
+            if action.deadline != countdown.deadline:
+                state.history.arm(replace(countdown, deadline=action.deadline))
+                tell_countdown(state, cap.name, countdown.request, action, now)
             return
         window = window_key(cap, now)
         with state.database.transaction():
