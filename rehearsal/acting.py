@@ -91,6 +91,10 @@ class Actor:
             )
         return self._stage.clusters[step.cluster].store
 
+    def _named(self, step: ObjectStep) -> ObjectStep:
+        """The step with the runs' ids in the object's name."""
+        return step.model_copy(update={"name": self._filled(step.name)})
+
     def _filled(self, value: Any) -> Any:
         """`{run:NAME}` stands for the newest run of that experiment."""
         text = json.dumps(value)
@@ -100,6 +104,7 @@ class Actor:
         return json.loads(text)
 
     def _create(self, step: ObjectStep) -> None:
+        step = self._named(step)
         manifest = self._filled(step.manifest or {})
         manifest.setdefault("kind", step.kind)
         manifest.setdefault("metadata", {}).update({"name": step.name, "namespace": step.namespace})
@@ -108,11 +113,12 @@ class Actor:
 
     def _patch(self, step: ObjectStep) -> None:
         self._store(step)
-        self._kubectl("PATCH", step, self._filled(step.patch or {}))
+        self._kubectl("PATCH", self._named(step), self._filled(step.patch or {}))
 
     def _delete(self, step: ObjectStep) -> None:
         self._store(step)
-        self._kubectl("DELETE", step, {})
+        # As kubectl does; the API's own default leaves a Job's pods behind.
+        self._kubectl("DELETE", self._named(step), {"propagationPolicy": "Background"})
 
     def _kubectl(self, method: str, step: ObjectStep, body: Any) -> None:
         """Through the API, as admin: whatever the API refuses, the scenario hears."""
