@@ -72,6 +72,7 @@ def launch(stage: Stage) -> str:
     stage.click("U1ADA", "Launch", "dota")
     until(lambda: len(stage.jobs()) == 3, "three Jobs")
     stage.hears("is launched on home")
+    stage.hears("launched dota (")
     found = re.search(r"launched dota \((\w+)\)", " ".join(stage.thread("dota")))
     assert found is not None
     return found[1]
