@@ -182,6 +182,20 @@ class _Connection(http.client.HTTPConnection):
             self.sock.connect(path)
 
 
+def listens(path: Path) -> bool:
+    """Whether a serve is behind the socket: a killed one leaves the file."""
+    connection = _Connection(path)
+    try:
+        connection.connect()
+    except (FileNotFoundError, ConnectionRefusedError):
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.close()
+    return True
+
+
 def ask(path: Path, words: tuple[str, ...], request: str) -> dict[str, Any]:
     """Ask a running serve from another process. Raises Unavailable where none answers."""
     connection = _Connection(path)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from bot.commands.registry import VERBS
 from bot.commands.verb import Verb
-from bot.control import BAD, OK, ask
+from bot.control import BAD, OK, ask, listens
 from bot.messages.costs import verified
 from bot.messages.plain import as_text
 from bot.operations.costs import Verified
@@ -138,7 +138,7 @@ def _callback(verb: Verb) -> Callable[..., None]:
 
 def _offline(verb: Verb, place: Place) -> dict[str, Any] | None:
     """`ledger verify` reads only, so it works on the file where no serve is running."""
-    if verb.name != "ledger verify" or place.socket.exists() or not place.database.exists():
+    if verb.name != "ledger verify" or listens(place.socket) or not place.database.exists():
         return None
     database = Database(place.database)
     try:

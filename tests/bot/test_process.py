@@ -195,6 +195,20 @@ def test_the_ledger_can_be_verified_without_a_serve(process):
     assert "No serve answers" in asked.stderr
 
 
+def test_the_ledger_can_be_verified_after_a_kill(process):
+    """The socket's file is left behind, and nobody listens."""
+    process.lab.go(seconds=70)
+    process.end(signal.SIGKILL)
+    left = (process.lab.folder / "data/control.sock").exists()
+    alone = process.terminal("ledger", "verify")
+
+    assert left
+    assert (alone.returncode, alone.stdout) == (
+        0,
+        "The ledger agrees with its observations to the micro-dollar.\n",
+    )
+
+
 def test_a_second_serve_on_the_same_data_is_refused(process):
     """One writer; one sentence; exit code 2."""
     second = process.terminal("serve", "--config", str(process.lab.settings))
