@@ -215,8 +215,7 @@ class Meter:
         self.machines[machine.key] = machine
         if machine.node:
             self.nodes[machine.cluster, machine.node] = machine.key
-        for uid in machine.pods:
-            self.pods[uid] = machine.key
+        self.pods |= dict.fromkeys(machine.pods, machine.key)
 
     def apply(self, seen: Observation) -> list[Line]:
         """Take an observation in; returns the lines of intervals that it ends, closed for ever."""
@@ -313,15 +312,16 @@ class Meter:
         )
         machine.pods[seen.key] = pod
         self.pods[seen.key] = key
-        if not pod.daemon and machine.claim.run and self._reused(machine):
-            machine.claim = NOBODY
+        self._release(machine)
         self.touched.add(key)
         return closed
 
     @staticmethod
-    def _reused(machine: Machine) -> bool:
+    def _release(machine: Machine) -> None:
+        """Others are on it and whom it was bought for is not: it is reused, and its idle time nobody's."""
         runs = {pod.who.run for pod in machine.pods.values() if not pod.daemon}
-        return bool(runs) and machine.claim.run not in runs
+        if machine.claim.run and runs and machine.claim.run not in runs:
+            machine.claim = NOBODY
 
     def _unbound(self, seen: Observation) -> list[Line]:
         key = self.pods.pop(seen.key, None)
@@ -329,6 +329,7 @@ class Meter:
             return []
         closed = self._close(key, seen.at)
         self.machines[key].pods.pop(seen.key, None)
+        self._release(self.machines[key])
         self.touched.add(key)
         return closed
 
@@ -359,11 +360,8 @@ class Meter:
     def _correction(self, seen: Observation) -> list[Line]:
         """A signed line beside what was metered, which it never overwrites."""
         facts = seen.payload
-        account = Account(*facts["account"])
-        interval = (facts["started"], facts["ended"])
-        return [
-            Line(seen.key, CORRECTION, account, *interval, 0, "0/1", facts["amount"], facts["source"], "")
-        ]
+        line = (Account(*facts["account"]), facts["started"], facts["ended"], 0, "0/1", facts["amount"])
+        return [Line(seen.key, CORRECTION, *line, facts["source"], "")]
 
     def _forget_node(self, machine: Machine) -> None:
         place = (machine.cluster, machine.node)

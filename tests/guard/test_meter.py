@@ -211,6 +211,20 @@ def test_reused_machine_stops_counting_against_the_run_it_was_bought_for():
     assert rest == [("idle", "abcde"), ("idle", "abcde"), ("overhead", ""), ("overhead", "")]
 
 
+def test_machine_that_only_others_are_left_on_is_reused():
+    """Its run's pod goes first (paused, say) and a stray one stays: the run no longer pays for the rest of it."""
+    lines = fold(
+        machine(),
+        joined(),
+        bound("a", START),
+        bound("stray", START + 10 * MINUTE, who=["", "", "", ""]),
+        see("unbound", "a", START + 20 * MINUTE),
+        see("ended", "i-1", START + 40 * MINUTE),
+    )
+    rest = [(line.account.kind, line.account.run) for line in lines if line.subject == "rest"]
+    assert rest == [("idle", "abcde"), ("idle", "abcde"), ("overhead", "")]
+
+
 def test_late_observation_takes_effect_where_the_open_interval_starts():
     """Closed lines never change: what is learned late about them starts at the open interval."""
     meter = Meter()
