@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pytest_socket import socket_allow_hosts
+
+from tests.controlplane.harness import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICES: dict[str, tuple[Path | str, ...]] = {
@@ -15,6 +18,28 @@ SERVICES: dict[str, tuple[Path | str, ...]] = {
     "prometheus": ("prometheus",),
     "chromium": ("chromium", "chromedriver"),
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long to look for differences between the sandbox and a real control plane."""
+    parser.addoption("--examples", type=int, default=18, help="generated programs for tests/controlplane")
+
+
+@pytest.fixture(scope="session")
+def examples(request: pytest.FixtureRequest) -> int:
+    """How many programs to generate."""
+    count: int = request.config.getoption("--examples")
+    return count
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The session's control plane; only tests marked service("control-plane") may ask for it."""
+    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
+    try:
+        yield plane.start()
+    finally:
+        plane.stop()
 
 
 def present(name: str) -> bool:

@@ -1,6 +1,6 @@
 """What admission adds to, or refuses of, a new object.
 
-Sources: plugin/pkg/admission/{priority,defaulttolerationseconds,nodetaint}.
+Sources: plugin/pkg/admission/{priority,defaulttolerationseconds,nodetaint,podtopologylabels}.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ Object = dict[str, Any]
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 _TOLERATION_SECONDS = 300
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def admit_pod(pod: Object, priority_classes: Sequence[Object]) -> Object:
@@ -74,6 +75,16 @@ def _tolerations(given: Sequence[Object]) -> list[Object]:
                 }
             )
     return found
+
+
+def with_topology_labels(pod: Object, node: Object | None) -> Object:
+    """A pod that gets this node gets its zone and region as labels too, over labels of its own."""
+    known = (node or {"metadata": {}})["metadata"].get("labels") or {}
+    copied = {key: known[key] for key in _TOPOLOGY if key in known}
+    if not copied:
+        return pod
+    metadata = pod["metadata"]
+    return {**pod, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **copied}}}
 
 
 def _tolerates(toleration: Object, key: str) -> bool:

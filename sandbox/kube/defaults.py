@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sandbox.kube.admission import admit_pod
-from sandbox.kube.pod_defaults import default_pod, default_pod_template, quality_of_service
+from sandbox.kube.pod_defaults import default_pod, default_pod_template, quality_of_service, with_requests
 
 Object = dict[str, Any]
 Getter = Callable[[str], list[Object]]
@@ -80,7 +80,7 @@ def _event(obj: Object) -> Object:
 
 
 def _pod(obj: Object) -> Object:
-    spec = missing(default_pod(obj.get("spec") or {}), enableServiceLinks=True)
+    spec = missing(with_requests(default_pod(obj.get("spec") or {})), enableServiceLinks=True)
     status = missing(obj.get("status") or {}, phase="Pending", qosClass=quality_of_service(spec))
     return {**obj, "spec": spec, "status": status}
 
@@ -139,8 +139,8 @@ def _generate_selector(obj: Object) -> Object:
         **(selector.get("matchLabels") or {}),
         "batch.kubernetes.io/controller-uid": uid,
     }
-    if was is not None and metadata.get("labels") is was:
-        # The real defaulting shares one map between the Job and its template; so both get the labels.
+    if not metadata.get("labels") or metadata["labels"] is was:
+        # The real defaulting shares one map between a Job without labels and its template; so both get them.
         metadata = {**metadata, "labels": labels}
     spec = {
         **spec,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.kube.admission import with_topology_labels
 from sandbox.kube.disruption import refusal
 from sandbox.kube.errors import ApiError, Cause, bad_request, conflict, forbidden, invalid
 from sandbox.kube.resources import Resource
@@ -155,6 +156,7 @@ class Deleter:
                 "lastTransitionTime": timestamp(self._store.world.now),
             }
             bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+            bound = with_topology_labels(bound, self._store.get("nodes", None, node))
             self._store.update("pods", _with_condition(bound, condition))
         return 201, success(code=201)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.kube.matching import tolerates
-from sandbox.kube.pod_status import condition, is_ready, is_terminal, set_condition, stamp
+from sandbox.kube.pod_status import condition, is_ready, set_condition, stamp
 from sandbox.kube.store import Store
 from sandbox.world import World
 
@@ -59,10 +59,7 @@ class NodeLifecycle:
         known = {(taint["key"], taint["effect"]): taint for taint in (node["spec"].get("taints") or ())}
         taints = [taint for pair, taint in known.items() if pair[0] not in _OURS]
         for key, effect in sorted(wanted_taints(node)):
-            fresh = {"key": key, "effect": effect}
-            taints.append(
-                known.get((key, effect)) or (fresh | {"timeAdded": now} if effect == "NoExecute" else fresh)
-            )
+            taints.append(known.get((key, effect)) or {"key": key, "effect": effect, "timeAdded": now})
         spec = {key: value for key, value in node["spec"].items() if key != "taints"}
         if taints:
             spec["taints"] = taints
@@ -90,7 +87,7 @@ class NodeLifecycle:
         if pod is None or pod["metadata"]["uid"] != uid or pod["metadata"].get("deletionTimestamp"):
             return
         node = self._store.get("nodes", None, pod["spec"]["nodeName"])
-        if node is None or seconds_tolerated(pod, node) is None or is_terminal(pod):
+        if node is None or seconds_tolerated(pod, node) is None:
             return
         status = set_condition(
             pod.get("status") or {},

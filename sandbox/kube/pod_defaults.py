@@ -43,7 +43,7 @@ def _container(container: Object) -> Object:
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         **container,
-        "resources": _resources(container.get("resources") or {}),
+        "resources": container.get("resources") or {},
     }
     if found.get("ports"):
         found["ports"] = [{"protocol": "TCP", **port} for port in found["ports"]]
@@ -63,8 +63,18 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def _resources(resources: Object) -> Object:
-    """Requests default to limits, resource by resource."""
+def with_requests(spec: Object) -> Object:
+    """A pod's requests default to its limits, resource by resource; a template's do not (SetDefaults_Pod)."""
+    found = dict(spec)
+    for group in ("containers", "initContainers"):
+        if found.get(group):
+            found[group] = [
+                {**container, "resources": _requests(container["resources"])} for container in found[group]
+            ]
+    return found
+
+
+def _requests(resources: Object) -> Object:
     limits = resources.get("limits")
     if not limits:
         return resources

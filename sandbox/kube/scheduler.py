@@ -12,6 +12,7 @@ import heapq
 from collections import Counter
 from typing import Any
 
+from sandbox.kube.admission import with_topology_labels
 from sandbox.kube.fitting import (
     Misfit,
     NodeState,
@@ -210,7 +211,8 @@ class Scheduler:
         pod = self._store.must_get("pods", *key)
         status = set_condition(pod.get("status", {}), "PodScheduled", "True", now=stamp(self._world.now))
         status.pop("nominatedNodeName", None)
-        self._store.update("pods", {**pod, "spec": {**pod["spec"], "nodeName": node.name}, "status": status})
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": node.name}, "status": status}
+        self._store.update("pods", with_topology_labels(bound, self._store.get("nodes", None, node.name)))
         for placement in placements.values():
             if placement.neighbours is not None:
                 placement.neighbours.add(node, pod_class)

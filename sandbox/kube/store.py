@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
+from sandbox.kube.admission import with_topology_labels
 from sandbox.kube.defaults import prepare
 from sandbox.kube.errors import already_exists, bad_request, conflict, not_found
 from sandbox.kube.history import Event, History
@@ -146,7 +147,10 @@ class Store:
         if kind.counts_generation:
             metadata["generation"] = 1
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return prepare(resource, {**head, **obj, **head, "metadata": metadata}, self.list)
+        drafted = prepare(resource, {**head, **obj, **head, "metadata": metadata}, self.list)
+        if resource == "pods" and drafted["spec"].get("nodeName"):
+            return with_topology_labels(drafted, self.get("nodes", None, drafted["spec"]["nodeName"]))
+        return drafted
 
     def insert(self, resource: str, drafted: Object) -> Object:
         """Add what `draft` made; ApiError 409 AlreadyExists where the name is taken."""

@@ -37,7 +37,7 @@ def validate_job(obj: Object) -> Causes:
         for name in _COUNTS
         if spec.get(name) is not None and spec[name] < 0
     ]
-    causes += _managed_by(spec) + _indexes(obj) + _policies(spec)
+    causes += _managed_by(spec) + _indexes(obj) + _policies(spec) + _success_policy(spec)
     causes += _template(spec)
     return causes + _selector(obj)
 
@@ -71,6 +71,10 @@ def _indexes(obj: Object) -> Causes:
     if by_index is not None and mode != "Indexed":
         causes.append(
             Cause("invalid", "spec.backoffLimitPerIndex", "requires indexed completion mode", by_index)
+        )
+    if most_failed is not None and mode != "Indexed":
+        causes.append(
+            Cause("invalid", "spec.maxFailedIndexes", "requires indexed completion mode", most_failed)
         )
     if most_failed is not None and by_index is None:
         causes.append(Cause("required", "spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
@@ -162,6 +166,72 @@ def _failure_rule(rule: Object, at: str, spec: Object) -> Causes:
         if values != sorted(set(values)):
             causes.append(Cause("invalid", f"{at}.onExitCodes.values", "must be ordered", values))
     return causes
+
+
+def _success_policy(spec: Object) -> Causes:
+    policy, at = spec.get("successPolicy"), "spec.successPolicy"
+    if policy is None:
+        return []
+    if spec.get("completionMode") != "Indexed":
+        return [Cause("invalid", at, "requires indexed completion mode", policy)]
+    rules = policy.get("rules") or ()
+    if not rules:
+        why = "at least one rules must be specified when the successPolicy is specified"
+        return [Cause("required", f"{at}.rules", why)]
+    completions = spec.get("completions") or 0
+    return [
+        cause
+        for i, rule in enumerate(rules)
+        for cause in _success_rule(rule, f"{at}.rules[{i}]", completions)
+    ]
+
+
+def _success_rule(rule: Object, at: str, completions: int) -> Causes:
+    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    if count is None and indexes is None:
+        why = "at least one of succeededCount or succeededIndexes must be specified"
+        return [Cause("required", at, why)]
+    causes: Causes = []
+    total = 0
+    if indexes is not None:
+        total, problem = _count_indexes(indexes, completions)
+        if problem:
+            why = f"error parsing succeededIndexes: {problem}"
+            causes.append(Cause("invalid", f"{at}.succeededIndexes", why, indexes))
+    if count is None:
+        return causes
+    at = f"{at}.succeededCount"
+    if count < 0:
+        causes.append(Cause("invalid", at, NOT_NEGATIVE, count))
+    limits = [(completions, "the number of specified completions")]
+    if indexes is not None:
+        limits.append((total, "the number of indexes in the specified succeededIndexes field"))
+    for limit, words in limits:
+        if count > limit:
+            why = f"must be less than or equal to {limit} ({words})"
+            causes.append(Cause("invalid", at, why, count))
+    return causes
+
+
+def _count_indexes(text: str, completions: int) -> tuple[int, str]:
+    """How many indexes `0,2-4` names, and what is wrong with it (validateIndexesFormat)."""
+    total, last = 0, -1
+    for part in text.split(",") if text else ():
+        limits = part.split("-")
+        if len(limits) > 2:
+            rule = "an index interval can have at most two parts separated by '-'"
+            return 0, f'the fragment "{part}" violates the requirement that {rule}'
+        first = last
+        for limit in limits:
+            if not limit.isdigit():
+                return 0, f'cannot convert string to integer for index: "{limit}"'
+            if int(limit) >= completions:
+                return 0, f'too large index: "{limit}"'
+            if last >= int(limit):
+                return 0, f"non-increasing order, previous: {last}, current: {limit}"
+            first, last = last, int(limit)
+        total += 1 if len(limits) == 1 else last - first + 1
+    return total, ""
 
 
 def _template(spec: Object) -> Causes:

@@ -1,4 +1,4 @@
-"""One real control plane a test session; tests use namespaces of their own."""
+"""Namespaces on the session's control plane, one for every test."""
 
 from __future__ import annotations
 
@@ -6,19 +6,7 @@ import itertools
 
 import pytest
 
-from tests.controlplane.harness import ControlPlane
-
 _counter = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def control_plane(tmp_path_factory):
-    """A running control plane; only tests marked service("control-plane") may ask for it."""
-    plane = ControlPlane(tmp_path_factory.mktemp("control-plane"))
-    try:
-        yield plane.start()
-    finally:
-        plane.stop()
 
 
 @pytest.fixture

@@ -61,6 +61,21 @@ class Real:
             self.delete("nodes", node["metadata"]["name"])
         until(lambda: not self.list("pods") and not self.list("nodes"), "an empty cluster")
 
+    def clean_all(self) -> None:
+        """The same for all namespaces."""
+        for path in ("/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes"):
+            for item in self.plane.request("GET", path)["items"]:
+                where = Real(self.plane, item["metadata"].get("namespace", ""))
+                plural = path.rpartition("/")[2]
+                options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+                where.delete(plural, item["metadata"]["name"], **options)
+        until(
+            lambda: (
+                not any(self.plane.request("GET", f"/api/v1/{kind}")["items"] for kind in ("pods", "nodes"))
+            ),
+            "an empty cluster",
+        )
+
 
 class Sandbox:
     """The same over the store, in stepped time."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import urllib.error
 import urllib.request
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.controlplane.answers import Answer, normal
 from tests.controlplane.harness import ControlPlane
 from tests.sandbox.kube.serving import APPLY, MERGE, STRATEGIC, Served, config_map, job, pod, serve
 from tests.sandbox.kube.test_api_refusals import DECODING, PATCHES, PLACES
@@ -25,18 +25,6 @@ from tests.sandbox.kube.test_api_validation import CREATIONS
 pytestmark = pytest.mark.service("control-plane")
 
 Object = dict[str, Any]
-Answer = tuple[int, Any]
-MASKED = {
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "lastTransitionTime",
-    "clusterIP",
-}
-MASKED |= {"clusterIPs", "controller-uid", "batch.kubernetes.io/controller-uid"}
-DROPPED = {"managedFields"}
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _numbers = itertools.count(1)
 
 
@@ -88,43 +76,6 @@ def current(side: Any, path: str, body: Any) -> Any:
         return body
     version = side("GET", path, None, "application/json")[1].get("metadata", {}).get("resourceVersion", "1")
     return {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
-
-
-def normal(code: int, answer: Any) -> Answer:
-    """What is compared of an answer."""
-    if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("status") == "Failure":
-        causes = (answer.get("details") or {}).get("causes") or ()
-        found = {
-            (each.get("field", ""), each.get("reason", ""), sentence(each.get("message", "")))
-            for each in causes
-        }
-        # The real server goes through maps in random order, so several causes come in any order.
-        said = sentence(answer.get("message", ""))
-        said = said.split(": [")[0] if len(found) > 1 else said
-        return code, (answer.get("reason"), said, sorted(found))
-    return code, masked(answer)
-
-
-def sentence(text: str) -> str:
-    """A message without ids and versions, up to a dump of an object."""
-    text = UUID.sub("UUID", text)
-    text = re.sub(r"(in record|current:) \(?\d+\)?", r"\1 N", text)
-    return re.split(r'Invalid value: "?\{|Invalid value: "map|json parse error|\n@@|key is not valid', text)[
-        0
-    ]
-
-
-def masked(value: Any) -> Any:
-    """An object without what differs by nature."""
-    if isinstance(value, dict):
-        return {
-            key: "*" if key in MASKED else masked(inner)
-            for key, inner in value.items()
-            if key not in DROPPED and inner is not None
-        }
-    if isinstance(value, list):
-        return [masked(inner) for inner in value]
-    return UUID.sub("UUID", value) if isinstance(value, str) else value
 
 
 @pytest.fixture(scope="module")

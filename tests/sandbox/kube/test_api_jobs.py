@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sandbox.kube.serving import JOBS, MERGE, STRATEGIC, container, job
+from tests.sandbox.kube.serving import JOBS, MERGE, PODS, STRATEGIC, container, job, pod
 
 
 def indexed(**more):
@@ -190,7 +190,6 @@ def test_quantities_are_stored_in_canonical_form(served):
     )
 
     wanted = {"cpu": "500m", "memory": "1536Mi", "nvidia.com/gpu": "2"}
-    assert made["spec"]["template"]["spec"]["containers"][0]["resources"] == {
-        "limits": wanted,
-        "requests": wanted,
-    }
+    assert made["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": wanted}
+    made = served.ok("POST", PODS, pod("p", containers=[container(resources={"limits": asked})]))
+    assert made["spec"]["containers"][0]["resources"] == {"limits": wanted, "requests": wanted}

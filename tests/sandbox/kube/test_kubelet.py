@@ -238,8 +238,8 @@ def test_a_lost_machine_is_noticed_and_its_pods_are_given_up(ready: Bench) -> No
     assert ready.pods() == []
 
 
-def test_a_finished_pod_is_not_evicted(ready: Bench) -> None:
-    """It holds nothing that a NoExecute taint would free."""
+def test_a_finished_pod_is_evicted_too(ready: Bench) -> None:
+    """The real taint manager looks at no phase."""
     ready.pod("done", told={"run-seconds": "1"})
     ready.pod("runs")
     ready.run(5)
@@ -247,7 +247,7 @@ def test_a_finished_pod_is_not_evicted(ready: Bench) -> None:
     taint = {"key": "lab/drain", "effect": "NoExecute"}
     ready.store.update("nodes", {**node, "spec": {**node["spec"], "taints": [taint]}})
     ready.run(60)
-    assert list(ready.nodes_of()) == ["done"]
+    assert ready.pods() == []
 
 
 def test_a_cordon_is_a_taint_too(ready: Bench) -> None:
@@ -256,7 +256,10 @@ def test_a_cordon_is_a_taint_too(ready: Bench) -> None:
     ready.store.update("nodes", {**node, "spec": {**node["spec"], "unschedulable": True}})
     ready.run(1)
     node = ready.store.must_get("nodes", None, "n0")
-    assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
+    added = {"timeAdded": "2026-11-06T17:00:01Z"}
+    assert node["spec"]["taints"] == [
+        {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", **added}
+    ]
     spec = {key: value for key, value in node["spec"].items() if key != "unschedulable"}
     ready.store.update("nodes", {**node, "spec": spec})
     ready.run(1)
