@@ -26,18 +26,14 @@ _numbers = itertools.count(1)
 
 
 @contextmanager
-def real_control_plane(folder: Path) -> Iterator[Connection]:
-    """etcd, API server, scheduler, controllers and kwok, as their administrator, over checked TLS."""
-    plane = ControlPlane(folder / "plane")
-    try:
-        plane.start()
-        yield connect(plane.kubeconfig("admin"), None, False, "control-plane")
-    finally:
-        plane.stop()
+def real_control_plane(_folder: Path, request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """The session's etcd, API server, scheduler, controllers and kwok, as administrator, over checked TLS."""
+    plane: ControlPlane = request.getfixturevalue("control_plane")
+    yield connect(plane.kubeconfig("admin"), None, False, "control-plane")
 
 
 @contextmanager
-def sandbox_cluster(folder: Path) -> Iterator[Connection]:
+def sandbox_cluster(folder: Path, _request: pytest.FixtureRequest) -> Iterator[Connection]:
     """The sandbox's cluster with its controllers, in a world that runs as fast as ours."""
     host = Host()
     try:
@@ -55,7 +51,7 @@ async def _made_world() -> World:
     return World(T0, scale=1.0)
 
 
-ENDPOINTS: dict[str, Callable[[Path], AbstractContextManager[Connection]]] = {
+ENDPOINTS: dict[str, Callable[[Path, pytest.FixtureRequest], AbstractContextManager[Connection]]] = {
     "sandbox": sandbox_cluster,
     "control-plane": real_control_plane,
 }
@@ -72,7 +68,7 @@ def _parameters() -> list[object]:
 def kube_endpoint(request, tmp_path_factory) -> Iterator[tuple[str, Connection]]:
     """A Kubernetes API: its name and a connection of its administrator."""
     name = request.param
-    with ENDPOINTS[name](tmp_path_factory.mktemp(name)) as connection:
+    with ENDPOINTS[name](tmp_path_factory.mktemp(name), request) as connection:
         yield name, connection
 
 

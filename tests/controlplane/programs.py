@@ -97,7 +97,7 @@ def node_changes(draw: Any, name: str) -> Operation:
 def terms(draw: Any) -> list[Object]:
     """nodeSelectorTerms."""
     operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]))
-    expression = {"key": draw(st.sampled_from(["disk", ZONE])), "operator": operator}
+    expression: Object = {"key": draw(st.sampled_from(["disk", ZONE])), "operator": operator}
     if operator in ("In", "NotIn"):
         expression["values"] = ["ssd", "one"]
     return [{"matchExpressions": [expression]}]
@@ -121,7 +121,7 @@ def affinities(draw: Any) -> Object:
 @st.composite
 def spreads(draw: Any) -> list[Object]:
     """One topology spread constraint."""
-    constraint = {
+    constraint: Object = {
         "topologyKey": draw(st.sampled_from([HOSTNAME, ZONE])),
         "maxSkew": draw(st.sampled_from([1, 2])),
         "whenUnsatisfiable": draw(st.sampled_from(["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"])),
@@ -140,10 +140,10 @@ def containers(draw: Any, cpus: list[str], gpus: list[Any]) -> Object:
     resources: Object = {"requests": {"cpu": cpu}}
     if gpu:
         resources["limits"] = {"nvidia.com/gpu": gpu}
-    main = {"name": "main", "image": "lab/train:1", "resources": resources}
+    main: Object = {"name": "main", "image": "lab/train:1", "resources": resources}
     if draw(maybe([True], 9)):
         main["ports"] = [{"containerPort": 5555, "hostPort": 5555}]
-    before = {"name": "before", "image": "lab/init:1", "resources": {"requests": {"cpu": "2"}}}
+    before: Object = {"name": "before", "image": "lab/init:1", "resources": {"requests": {"cpu": "2"}}}
     if draw(st.booleans()):
         before["restartPolicy"] = "Always"
     return present(containers=[main], initContainers=draw(maybe([[before]], 7)))
@@ -213,7 +213,7 @@ def jobs(draw: Any, name: str) -> Operation:
 
 
 @st.composite
-def job_changes(draw: Any, name: str) -> Operation:
+def job_changes(draw: Any, name: str) -> Any:
     """Suspend, resume, scale, end or lose a pod, delete."""
     count = draw(st.integers(0, 4))
     scaled = {"spec": {"parallelism": count, "completions": draw(st.sampled_from([count, count, 2]))}}
@@ -236,7 +236,7 @@ def job_changes(draw: Any, name: str) -> Operation:
 
 
 @st.composite
-def pod_changes(draw: Any, name: str) -> Operation:
+def pod_changes(draw: Any, name: str) -> Any:
     """End, evict, delete; open the gate."""
     grace = draw(st.sampled_from([{}, {}, {"gracePeriodSeconds": 0}]))
     return draw(
@@ -269,7 +269,7 @@ def programs(draw: Any) -> Program:
 
 
 @st.composite
-def _operation(draw: Any, kind: str, number: int, names: dict[str, list[str]]) -> Operation:
+def _operation(draw: Any, kind: str, number: int, names: dict[str, list[str]]) -> Any:
     if kind == "new node":
         names["node"].append(f"@-n{number + 10}")
         return draw(nodes(number + 10))
