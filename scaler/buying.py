@@ -6,7 +6,7 @@ turn removes an offer, blocks a group, or buys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -21,7 +21,7 @@ from scaler.demand import classes
 from scaler.events import MachinesBought, Overflowed, ProviderRefused, PurchaseRefused, QuotaReached
 from scaler.plan import make_plan
 from scaler.ports import ScalerPorts
-from scaler.purchase import Outcome, affordable, carry_out, hold_request, shrunk
+from scaler.purchase import Outcome, affordable, carry_out, hold_request, request_from_json, shrunk
 from scaler.settings import ScalerSettings
 from scaler.store import ScalerStore
 from scaler.values import Group, Limits, Machine, Plan, Purchase, Situation
@@ -83,9 +83,15 @@ class Buyer:
             self._store.save_breaker(self.breaker)
         return plan, turns
 
-    def recover(self, hold: HoldRequest, now: datetime) -> Outcome:
-        """Repeat a purchase whose outcome is not recorded."""
-        return self._carry_out(hold, now)
+    def recover(self, hold: HoldRequest, now: datetime, sold: Callable[[], Iterable[Offer]]) -> Outcome:
+        """Repeat a purchase whose outcome is not recorded; what it teaches about the offer is learnt all the same."""
+        outcome = self._carry_out(hold, now)
+        if outcome.error is not None and not outcome.unanswered:
+            request = request_from_json(hold.payload["request"])
+            offer = next((each for each in sold() if each.key == request.offer_key), None)
+            if offer is not None:
+                self._learn(outcome.error, offer, Group.of(request.tags), now)
+        return outcome
 
     def failed_machine(self, machine: Machine, reason: str, now: datetime) -> None:
         """Leave the offer of a machine alone that never became useful."""
@@ -144,7 +150,7 @@ class Buyer:
             self._note_bought(purchase, outcome.machines, turns)
         if outcome.error is not None:
             turns.again = True
-            self._learn(outcome.error, purchase, now)
+            self._learn(outcome.error, offer, purchase.group, now)
 
     def _held(self, purchase: Purchase, turns: Turns, now: datetime) -> HoldRequest | None:
         """The granted hold, for fewer machines where the cap allows no more; None blocks the group."""
@@ -188,8 +194,7 @@ class Buyer:
         by_class = {cls.key: [pod.uid for pod in cls.pods] for cls in classes(served)}
         self.breaker = self.breaker.bought(by_class)
 
-    def _learn(self, error: Exception, purchase: Purchase, now: datetime) -> None:
-        offer, group = purchase.offer, purchase.group
+    def _learn(self, error: Exception, offer: Offer, group: Group, now: datetime) -> None:
         log.info("offer failed", offer=offer.key, run=group.run, error=str(error))
         self.memory = self.memory.note(error, offer, now, self._settings)
         self._store.save_memory(self.memory)

@@ -120,7 +120,7 @@ class Scaler:
         """Repeat every purchase without a recorded outcome; returns pods whose purchase still has none."""
         waiting: dict[str, str] = {}
         for hold in self._out.budget.unsettled(HoldKind.PURCHASE):
-            outcome = self._buyer.recover(hold, now)
+            outcome = self._buyer.recover(hold, now, lambda: self._all_offers(now))
             if outcome.unanswered:
                 region = hold.scope.region
                 waiting |= dict.fromkeys(hold.payload["pods"], f"a purchase in {region} has no answer yet")

@@ -100,6 +100,10 @@ class FakeCatalog:
         return ()
 
 
+def _short(request, count):
+    return NoCapacity("only some", code="Partial") if count < request.count else None
+
+
 class FakeMachines:
     """A provider: idempotent by token, with capacity by region, scripted errors and lost answers."""
 
@@ -120,7 +124,8 @@ class FakeMachines:
     def launch(self, request):
         self.requests.append(request)
         if request.token in self.by_token:
-            return LaunchResult(self.by_token[request.token])
+            bought = self.by_token[request.token]
+            return LaunchResult(bought, _short(request, len(bought)))
         if request.region in self.errors:
             raise self.errors[request.region]
         count = min(request.count, self.capacity.get(request.region, 10**6))
@@ -134,8 +139,7 @@ class FakeMachines:
         if self.lose_answers:
             self.lose_answers -= 1
             raise Unavailable("the connection was lost")
-        short = NoCapacity("only some", code="Partial") if count < request.count else None
-        return LaunchResult(bought, short)
+        return LaunchResult(bought, _short(request, count))
 
     def _instance(self, request):
         return Instance(

@@ -9,6 +9,7 @@ from fleet.model import L_TEAM
 from fleet.values import Money
 from scaler.events import (
     MachinesBought,
+    Overflowed,
     PurchaseRefused,
 )
 from tests.builders import offer
@@ -96,6 +97,22 @@ def test_a_crash_at_any_moment_of_a_purchase_never_buys_twice(moment):
     assert len(house.scaler.machines()) == 2
     assert house.budget.open == {}
     assert len(house.notifier.of(MachinesBought)) == 1
+
+
+def test_what_a_repeated_purchase_lacked_is_learnt():
+    """Two of three were to be had and the process died: the next one does not ask the empty region again."""
+    house = House()
+    house.machines.capacity["us-west-2"] = 2
+    house.machines.lose_answers = 1
+    house.view.put(*waiting(3))
+    house.tick()
+    house.restart()
+    house.tick()
+    regions = [request.region for request in house.machines.requests]
+
+    assert regions == ["us-west-2", "us-west-2", "us-east-1"]
+    assert len(house.machines.live()) == 3
+    assert [event.from_region for event in house.notifier.of(Overflowed)] == ["us-west-2"]
 
 
 def test_machines_with_our_tags_that_the_database_lost_are_adopted():
