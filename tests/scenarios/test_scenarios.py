@@ -28,7 +28,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("stories")
     module = request.node
     wanted = [
-        item.callspec.params["story"]
+        str(item.callspec.params["story"])
         for item in request.session.items
         if item.parent is module and isinstance(item, pytest.Function) and hasattr(item, "callspec")
     ]
