@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from rehearsal.stage import Stage
 
 CONNECT_SECONDS = 30.0
 """real seconds in which a dropped connection to the chat must come back"""
+LOOP_TURNS = 20
+"""of the sandbox's loop, in which a request that is in the socket has surely been taken in"""
 PLURALS = {
     "Job": "jobs.batch",
     "Pod": "pods",
@@ -152,13 +155,13 @@ class Actor:
     def _fault(self, step: Fault) -> None:
         if step.kind == "kill":
             for number in range(step.times):
-                self._stage.host.call(self._stage.world.forget, PARTICIPANT)
                 self._product.kill()
+                self._bury()
                 if step.lasts is None or number + 1 < step.times:
                     self._restart()
         elif step.kind == "asleep":
             self._product.sleep()
-            self._stage.host.call(self._stage.world.forget, PARTICIPANT)
+            self._bury()
         elif step.kind == "full-disk":
             self._product.fill_disk(full=True)
         else:
@@ -166,6 +169,16 @@ class Actor:
         if step.kind == "drop-sockets":
             # How long it takes to connect again is real time, so the world waits for it.
             self._stage.host.run(self._stage.workspace.connected(1, CONNECT_SECONDS), CONNECT_SECONDS + 5)
+
+    def _bury(self) -> None:
+        """Forget the process once what it still sent has been read: a wait of the dead would bring it back."""
+
+        async def read() -> None:
+            for _ in range(LOOP_TURNS):
+                await asyncio.sleep(0)
+
+        self._stage.host.run(read(), CONNECT_SECONDS)
+        self._stage.host.call(self._stage.world.forget, PARTICIPANT)
 
     def recover(self, fault: Fault) -> None:
         """What the process itself suffered is over."""
