@@ -31,15 +31,28 @@ def resumes_of(state: GuardState, approval: Decision) -> tuple[Decision, ...]:
     return tuple(found for one in ids if (found := state.journal.get(one)) is not None)
 
 
+def _key(request: str) -> str:
+    """A request is approved once."""
+    return f"approve:{request}"
+
+
 class Approvals:
     """Approve and Deny."""
 
     def __init__(self, state: GuardState) -> None:
         self._state = state
 
-    def approve(self, request_id: str, person: Person, amount: Money | None, now: datetime) -> Outcome:
-        """Raise a cap for a bounded time; resumes what that cap had paused where it fits."""
+    def approve(
+        self, request_id: str, person: Person, amount: Money | None, now: datetime, *, again: bool = False
+    ) -> Outcome:
+        """Raise a cap for a bounded time; resumes what that cap had paused where it fits.
+
+        `again`: the same click after a crash; where it was decided before it, it is told what became of it.
+        """
         request = self._state.history.request(request_id)
+        known = self._state.journal.by_key(_key(request_id)) if again else None
+        if request is not None and known is not None and known.actor == person.id:
+            return self._carried_out(known, request, now)
         stale = self._stale(request, request_id, now)
         if request is None or stale:
             return Outcome(False, stale)
@@ -49,14 +62,20 @@ class Approvals:
         refused = self._refused(request, cap, person, wanted, now)
         if refused:
             return Outcome(False, refused)
-        decision = self._decide(request, cap, person, wanted, now)
+        return self._carried_out(self._decide(request, cap, person, wanted, now), request, now)
+
+    def _carried_out(self, decision: Decision, request: Request, now: datetime) -> Outcome:
         decision = self._state.journal.carry_out(decision, now)
         if decision.state == "failed":
             return Outcome(False, str(decision.result.get("error", "The approval could not be recorded.")))
-        expires = moment(decision.payload["expires"])
-        parts = [f"{person.name} approved {wanted} more for {cap.name} until {expires:%Y-%m-%d %H:%M} UTC."]
+        told = decision.payload
+        amount, expires = Money(told["amount"]), moment(told["expires"])
+        parts = [
+            f"{told['name']} approved {amount} more for {told['cap']} until {expires:%Y-%m-%d %H:%M} UTC."
+        ]
         parts += self._resumed(decision, now)
-        parts += self._missing(request, cap, now)
+        cap = self._state.caps.get(told["cap"])
+        parts += self._missing(request, cap, now) if cap else []
         return Outcome(True, " ".join(parts))
 
     def deny(self, request_id: str, person: Person, now: datetime) -> Outcome:
@@ -147,7 +166,7 @@ class Approvals:
         }
         reason = f"{person.name} approved {amount} more for {cap.name}"
         return self._state.journal.decide(
-            NewDecision("approve", f"approve:{request.id}", person.id, cap.name, (reason,), payload), now
+            NewDecision("approve", _key(request.id), person.id, cap.name, (reason,), payload), now
         )
 
     def _resumed(self, approval: Decision, now: datetime) -> list[str]:

@@ -99,9 +99,14 @@ class Guard:
             state=known.state if known else "unknown",
         )
 
-    def approve(self, request: str, person: Person, amount: Money | None, now: datetime) -> Outcome:
-        """Raise a cap for a bounded time (None: the proposed amount); resumes what it had paused where it fits."""
-        return self._approvals.approve(request, person, amount, now)
+    def approve(
+        self, request: str, person: Person, amount: Money | None, now: datetime, *, again: bool = False
+    ) -> Outcome:
+        """Raise a cap for a bounded time (None: the proposed amount); resumes what it had paused where it fits.
+
+        `again`: the same click, taken up after a crash.
+        """
+        return self._approvals.approve(request, person, amount, now, again=again)
 
     def deny(self, request: str, person: Person, now: datetime) -> Outcome:
         """Refuse to raise it: what was announced happens at its time."""

@@ -11,7 +11,7 @@ from fleet.values import Money
 
 def approve(call: Call, request: str, amount: Money | None) -> Reply:
     """Answer a card of the guard by its request id."""
-    outcome = operations.approve(call.house, call.person, request, amount, call.now)
+    outcome = operations.approve(call.house, call.person, request, amount, call.now, again=call.again)
     return Reply(said(outcome.sentence), outcome, ok=outcome.ok)
 
 

@@ -11,10 +11,15 @@ from fleet.values import Money
 from guard.answers import Outcome
 
 
-def approve(house: House, person: Person, request: str, amount: Money | None, now: datetime) -> Outcome:
-    """Raise the cap by the amount (the card's proposal where None); bounded and expiring. Raises NotAllowed."""
+def approve(
+    house: House, person: Person, request: str, amount: Money | None, now: datetime, *, again: bool = False
+) -> Outcome:
+    """Raise the cap by the amount (the card's proposal where None); bounded and expiring. Raises NotAllowed.
+
+    `again`: the same click after a crash.
+    """
     rights.known(person)
-    return house.guard.approve(request, person, amount, now)
+    return house.guard.approve(request, person, amount, now, again=again)
 
 
 def deny(house: House, person: Person, request: str, now: datetime) -> Outcome:

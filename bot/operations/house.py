@@ -49,8 +49,10 @@ class GuardDesk(Protocol):
         """What a run costs."""
         ...
 
-    def approve(self, request: str, person: Person, amount: Money | None, now: datetime) -> Outcome:
-        """Raise a cap for a bounded time."""
+    def approve(
+        self, request: str, person: Person, amount: Money | None, now: datetime, *, again: bool = False
+    ) -> Outcome:
+        """Raise a cap for a bounded time; `again`: the same click after a crash."""
         ...
 
     def deny(self, request: str, person: Person, now: datetime) -> Outcome:

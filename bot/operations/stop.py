@@ -26,10 +26,15 @@ class Asked:
     sentence: str
 
 
-def pause(house: House, person: Person, name: str, reason: str, now: datetime) -> Asked:
-    """Stop a run so that it can be resumed. Raises NotAllowed, BadInput."""
+def pause(
+    house: House, person: Person, name: str, reason: str, now: datetime, *, again: bool = False
+) -> Asked:
+    """Stop a run so that it can be resumed. Raises NotAllowed, BadInput.
+
+    `again`: the same command after a crash; a pause that is under way then is its own.
+    """
     run = _mine(house, person, name, "pause")
-    if (state := state_of(house, run, now)) in ("paused", "pausing"):
+    if not again and (state := state_of(house, run, now)) in ("paused", "pausing"):
         return Asked(
             True, "pause", run.id, run.experiment, person.name, state, f"{_called(run)} is {state} already."
         )

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bot.operations.scale import ScaleOrder, scale
+from bot.operations.stop import pause
 from tests.bot.conftest import Lab, buttons_of
 
 
@@ -77,6 +78,17 @@ def test_a_scale_that_is_taken_up_after_a_crash_says_what_it_changed(running):
 
     assert first.sentence == again.sentence
     assert again.sentence.endswith("worker scales from 4 to 8.")
+
+
+def test_a_pause_that_is_taken_up_after_a_crash_is_its_own(running):
+    """Whoever asked is told that it pauses, not that somebody was faster."""
+    house = running.built.service.desk._house
+    ada = house.directory.by_chat_id("U1ADA")
+    now = running.host.call(lambda: running.world.now)
+    first = pause(house, ada, "dota", "lunch", now)
+    again = pause(house, ada, "dota", "lunch", now, again=True)
+
+    assert again == first
 
 
 def test_scaling_checks_the_money_first(running):

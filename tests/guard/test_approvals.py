@@ -86,6 +86,17 @@ def test_two_clicks_are_one_effect(lab):
     assert allowed(lab) == Money.usd(125)
 
 
+def test_a_click_that_is_taken_up_after_a_crash_is_told_what_it_did(lab):
+    """Its answer was lost, not its effect: the same sentence, the same cap; to somebody else it is answered."""
+    armed = until(lab, CountdownArmed)
+    first = lab.guard.approve(armed.request, LEA, Money.usd(25), lab.now)
+    again = lab.guard.approve(armed.request, LEA, Money.usd(25), lab.now, again=True)
+    other = lab.guard.approve(armed.request, OLA, Money.usd(25), lab.now, again=True)
+    assert again == first
+    assert not other.ok
+    assert allowed(lab) == Money.usd(125)
+
+
 def test_approve_and_resume_from_the_card_of_the_pause(lab):
     """Paused by the cap; more is approved there; the run goes on in the same step."""
     paused = until(lab, PauseVerified)
