@@ -32,9 +32,9 @@ def pause_of(run: Run, cause: str, actor: str, reasons: tuple[str, ...]) -> NewD
 
 
 def resume_of(run: Run, actor: str, reasons: tuple[str, ...], occasion: str) -> NewDecision:
-    """The decision to resume a run, once an occasion (an approval, a click): a refused one may be tried again."""
+    """The decision to resume a run, once an occasion (an approval, a request): a refused one may be asked for again."""
     payload = {"run": run.run, "cluster": run.cluster, "cycle": run.cycle}
-    return NewDecision("resume", f"resume:{run.run}:{run.cycle}:{occasion}", actor, run.run, reasons, payload)
+    return NewDecision("resume", f"resume:{run.run}:{occasion}", actor, run.run, reasons, payload)
 
 
 def kill_of(run: Run, actor: str, reasons: tuple[str, ...]) -> NewDecision:

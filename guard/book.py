@@ -118,11 +118,14 @@ class Guard:
         return self._carry_out(pause_of(known, person.id, person.id, (reason,)), now)
 
     def requested_resume(
-        self, run: str, cluster: str, person: Person, reason: str, now: datetime
+        self, run: str, cluster: str, person: Person, reason: str, now: datetime, *, request: str = ""
     ) -> Decision:
-        """A person's resume; `failed`, with the sentence in `result["error"]`, where it does not fit."""
+        """A person's resume; `failed`, with the sentence in `result["error"]`, where it does not fit.
+
+        The same `request` (also after a crash, at another time) is the same decision.
+        """
         known = self._state.run_of(run, cluster, now)
-        return self._carry_out(resume_of(known, person.id, (reason,), now.isoformat()), now)
+        return self._carry_out(resume_of(known, person.id, (reason,), request or now.isoformat()), now)
 
     def requested_kill(self, run: str, cluster: str, person: Person, reason: str, now: datetime) -> Decision:
         """A person's kill. Twice is once."""

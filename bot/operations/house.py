@@ -64,7 +64,7 @@ class GuardDesk(Protocol):
         ...
 
     def requested_resume(
-        self, run: str, cluster: str, person: Person, reason: str, now: datetime
+        self, run: str, cluster: str, person: Person, reason: str, now: datetime, *, request: str = ""
     ) -> Decision:
         """A person's resume."""
         ...

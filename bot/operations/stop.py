@@ -41,12 +41,13 @@ def pause(
     return _asked("pause", run, person, house.guard.requested_pause(run.id, run.cluster, person, reason, now))
 
 
-def resume(house: House, person: Person, name: str, reason: str, now: datetime) -> Asked:
-    """Let a paused run go on, where its caps have room. Raises NotAllowed, BadInput."""
+def resume(
+    house: House, person: Person, name: str, reason: str, now: datetime, *, request: str = ""
+) -> Asked:
+    """Let a paused run go on, where its caps have room; once a request. Raises NotAllowed, BadInput."""
     run = _mine(house, person, name, "resume")
-    return _asked(
-        "resume", run, person, house.guard.requested_resume(run.id, run.cluster, person, reason, now)
-    )
+    decision = house.guard.requested_resume(run.id, run.cluster, person, reason, now, request=request)
+    return _asked("resume", run, person, decision)
 
 
 def kill(house: House, person: Person, name: str, reason: str, now: datetime) -> Asked:

@@ -22,6 +22,7 @@ from guard.events import (
     NoOwner,
     PauseStarted,
     PauseVerified,
+    Resumed,
 )
 from guard.settings import GuardSettings
 from tests.builders import T0, job, pod
@@ -266,6 +267,18 @@ def test_persons_pause_takes_the_same_path(lab):
     assert [verb for verb, _ in lab.workloads.calls] == ["pause"]
     (paused,) = lab.notifier.of(PauseVerified)
     assert (paused.actor, paused.request, paused.figures) == ("U1", "", None)
+
+
+def test_a_resume_that_is_taken_up_after_a_crash_is_one_resume(lab):
+    """The same request a minute later is the same decision: it runs, and is told so once."""
+    lab.pass_time(minutes=5)
+    lab.guard.requested_pause("abcde", "home", ADA, "lunch", lab.now)
+    lab.pass_time(minutes=2)
+    first = lab.guard.requested_resume("abcde", "home", ADA, "back", lab.now, request="r-1")
+    lab.pass_time(minutes=1)
+    again = lab.guard.requested_resume("abcde", "home", ADA, "back", lab.now, request="r-1")
+    assert (again.id, again.state) == (first.id, "announced")
+    assert len(lab.notifier.of(Resumed)) == 1
 
 
 def test_persons_pause_and_resume_and_pause_again(lab):
