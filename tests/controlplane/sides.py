@@ -51,18 +51,8 @@ class Real:
         """Time passes by itself."""
         time.sleep(min(seconds, 0.2))
 
-    def clean(self) -> None:
-        """Nothing is left for the next case."""
-        for job in self.list("jobs"):
-            self.delete("jobs", job["metadata"]["name"], propagationPolicy="Background")
-        for pod in self.list("pods"):
-            self.delete("pods", pod["metadata"]["name"], gracePeriodSeconds=0)
-        for node in self.list("nodes"):
-            self.delete("nodes", node["metadata"]["name"])
-        until(lambda: not self.list("pods") and not self.list("nodes"), "an empty cluster")
-
     def clean_all(self) -> None:
-        """The same for all namespaces."""
+        """No Job, pod or node is left for the next case, whoever made it."""
         for path in ("/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes"):
             for item in self.plane.request("GET", path)["items"]:
                 where = Real(self.plane, item["metadata"].get("namespace", ""))

@@ -27,9 +27,9 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 def sides(control_plane: ControlPlane, namespace: str) -> Iterator[tuple[Real, Sandbox]]:
     """Both, empty."""
     real = Real(control_plane, namespace)
-    real.clean()
+    real.clean_all()
     yield real, Sandbox(make_bench())
-    real.clean()
+    real.clean_all()
 
 
 def node(name: str, *, cpu: str = "4", gpus: int = 0, pods: int = 110, **more: Any) -> Object:
@@ -288,7 +288,7 @@ def job_rounds(control_plane: ControlPlane) -> dict[str, list[tuple[Object, Obje
     metadata = {"name": "test-jobs-compared"}
     control_plane.request("POST", "/api/v1/namespaces", {"metadata": metadata})
     real, sandbox = Real(control_plane, metadata["name"]), Sandbox(make_bench())
-    real.clean()
+    real.clean_all()
     for side in (real, sandbox):
         side.create("nodes", node("big", cpu="64"))
         side.settle(10)
@@ -308,7 +308,7 @@ def job_rounds(control_plane: ControlPlane) -> dict[str, list[tuple[Object, Obje
         for name in left:
             found[name].append((expected[name], seen[name]))
         left = {name: steps[1:] for name, steps in left.items() if steps[1:]}
-    real.clean()
+    real.clean_all()
     return found
 
 
