@@ -31,8 +31,8 @@ PROCESSES = 2
 TICK_OF_BURN = 400_000
 """micro-dollars: a new process looks at once and from then on at its own minutes, so that a pause may come up to one
 tick (a minute at $24.00/h) sooner or later than without the kill"""
-VARYING = re.compile(r"\$[\d,.]+|\d\d:\d\d|\d+ (s|m|%)|has no room \(.*\)")
-"""amounts and times, which follow from when a pause came; and in which of two ways a region said that it has no room"""
+VARYING = re.compile(r"\$[\d,.]+|\d\d:\d\d|\d+ (s|m|%)")
+"""amounts and times, which follow from when a pause came"""
 
 
 def _play(folder: Path, points: tuple[Point, ...]) -> Played:
