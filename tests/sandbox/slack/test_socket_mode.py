@@ -217,9 +217,9 @@ def test_a_redelivered_envelope_is_handled_twice(connected, workspace, host, wor
     with connected(workspace, register):
         act = did(host, workspace, host.call(workspace.say, "ada", "C1", "/exp ls"))
         host.call(workspace.link.redeliver, act.envelope_id)
-        assert twice.wait(5)
+        assert twice.wait(30)
         participant = world.expect("serve")
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while participant.delivered < 2 and time.monotonic() < deadline:
             time.sleep(0.005)
     assert seen[0] == seen[1]
@@ -238,7 +238,8 @@ def test_the_app_is_back_after_a_refresh_and_after_a_hard_drop(connected, worksp
         for cut in (lambda: workspace.link.refresh(grace=0.2), workspace.link.drop):
             before = workspace.link.connections[0].number
             host.call(cut)
-            deadline = time.monotonic() + 10
+            # The client looks at its connection every ten seconds at worst; a busy machine takes longer.
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 fresh = [c for c in workspace.link.connections if c.wanted and c.number > before]
                 if fresh:
