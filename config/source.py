@@ -217,7 +217,7 @@ def _sentence(document: Document, model: type[BaseModel], at: Place, error: Vali
         )
     if first["type"] == "missing":
         return BadInput(f"{dotted} is missing{more}.", where=where, hint=f"Add `{place[-1]}: …`.")
-    message = str(first["msg"]).removeprefix("Value error, ").rstrip(".")
+    message = _plain_words(first)
     shown = first.get("input")
     given = (
         f" (given: {shown!r})"
@@ -225,6 +225,29 @@ def _sentence(document: Document, model: type[BaseModel], at: Place, error: Vali
         else ""
     )
     return BadInput(f"{dotted}: {message}{given}{more}.", where=where)
+
+
+_WORDS = {
+    "int_parsing": "it must be a whole number",
+    "int_type": "it must be a whole number",
+    "int_from_float": "it must be a whole number",
+    "float_parsing": "it must be a number",
+    "float_type": "it must be a number",
+    "bool_parsing": "it must be true or false",
+    "bool_type": "it must be true or false",
+    "string_type": "it must be text",
+    "tuple_type": "it must be a list",
+    "list_type": "it must be a list",
+    "dict_type": "it must be a mapping",
+    "model_type": "it must be a mapping",
+    "path_type": "it must be a path",
+}
+"""pydantic's type of error → what a person understands"""
+
+
+def _plain_words(problem: Any) -> str:
+    known = _WORDS.get(str(problem["type"]))
+    return known or str(problem["msg"]).removeprefix("Value error, ").rstrip(".")
 
 
 def _union(problems: Sequence[Any]) -> bool:

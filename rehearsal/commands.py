@@ -74,7 +74,14 @@ def _done(run: Play, experiment: str, milestones: dict[str, Any]) -> bool:
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        yield keep.resolve()
+        folder = keep.resolve()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"The folder {keep} cannot be made: {error.strerror}.", hint="Name another after --keep."
+            ) from None
+        yield folder
         return
     with tempfile.TemporaryDirectory(prefix="quartermaster-") as made:
         yield Path(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -75,10 +76,14 @@ class Screen:
                 f"{sample.at:%a %d %b %H:%M} UTC: {nodes} nodes, {sample.burn}/h", highlight=False
             )
 
-    def staying(self, address: str) -> None:
+    def staying(self, address: str, folder: Path) -> None:
         """The story is over and the world goes on."""
-        text = f"The world goes on, a minute a second. Open {address} and type /exp as one of the people. Ctrl-C ends it."
-        self._console.print(text, highlight=False, soft_wrap=True)
+        lines = (
+            f"The world goes on, a minute a second, until Ctrl-C. Open {address} and type /exp as one of the people,",
+            f"or ask at a terminal: quartermaster status --config {folder / 'quartermaster.yaml'}",
+        )
+        for line in lines:
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def _drawn(self, run: Play, sample: Sample, notes: Notes) -> Panel:
         nodes = Table.grid(padding=(0, 1))

@@ -16,7 +16,7 @@ def stay(run: Play, screen: Screen) -> None:
     stage = run.stage
     stage.host.call(stage.world.forget, "stage")
     stage.host.call(stage.world.set_scale, SCALE)
-    screen.staying(stage.addresses["slack"])
+    screen.staying(stage.addresses["slack"], run.folder)
     try:
         while run.product.pid:
             time.sleep(0.5)

@@ -90,7 +90,7 @@ def test_two_documents_are_refused():
         ),
         (
             "name: x\ninner: {speed: fast}\n",
-            "x.yaml:2: inner.speed: Input should be a valid integer, unable to parse string as an integer (given: 'fast').",
+            "x.yaml:2: inner.speed: it must be a whole number (given: 'fast').",
         ),
         (
             "name: x\nprice: 1.000,00\n",
@@ -100,6 +100,8 @@ def test_two_documents_are_refused():
             "name: x\nevery: soon\n",
             "x.yaml:2: every: 'soon' is not a duration. Write it like 45s, 90m, 1h30m or 2d.",
         ),
+        ("name: x\nitems: one\n", "x.yaml:2: items: it must be a list (given: 'one')."),
+        ("name: x\ninner:\n", "x.yaml:2: inner: it must be a mapping."),
         ("- a\n", "x.yaml:1: The file must be a mapping, not a list."),
     ],
 )
