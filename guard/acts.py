@@ -7,7 +7,7 @@ asked again until it is true, and people are told when it takes longer than the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from fleet.errors import BadInput, OutsideError
@@ -35,6 +35,19 @@ def resume_of(run: Run, actor: str, reasons: tuple[str, ...], occasion: str) -> 
     """The decision to resume a run, once an occasion (an approval, a request): a refused one may be asked for again."""
     payload = {"run": run.run, "cluster": run.cluster, "cycle": run.cycle}
     return NewDecision("resume", f"resume:{run.run}:{occasion}", actor, run.run, reasons, payload)
+
+
+def resume_hold(run: Run, decision: str, span: timedelta) -> HoldRequest:
+    """What a restart commits: the run's burn for as long as nobody could stop it again."""
+    return HoldRequest(
+        id=f"resume-{decision}",
+        kind=HoldKind.RESUME,
+        scope=run.scope,
+        amount=run.burn.over(span),
+        burn=run.burn,
+        reason=f"resume of {run.run}",
+        payload={"rolling": True, "run": run.run},
+    )
 
 
 def kill_of(run: Run, actor: str, reasons: tuple[str, ...]) -> NewDecision:
@@ -126,9 +139,9 @@ class PauseHandler(_Stop):
         request, suggested, figures = "", self._state.ledger.run_burn(run.run), None
         if cap is not None:
             standing = self._state.standing(cap, now)
-            suggested = self._state.suggested(cap, standing, run.burn)
             figures = self._state.figures(standing, now)
-            request = self._ask_for_more(cap, run, decision, now).id
+            asked = self._ask_for_more(cap, run, decision, now)
+            request, suggested = asked.id, asked.suggested
         event = PauseVerified(
             about=run.about,
             actor=decision.actor,
@@ -144,7 +157,12 @@ class PauseHandler(_Stop):
 
     def _ask_for_more(self, cap: Cap, run: Run, decision: Decision, now: datetime) -> Request:
         window = window_key(cap, now)
-        suggested = self._state.suggested(cap, self._state.standing(cap, now), run.burn)
+        state = self._state
+        hold = resume_hold(run, decision.id, state.settings.span)
+        suggested = max(
+            state.suggested(cap, state.standing(cap, now), run.burn),
+            state.budget.wanting(hold, cap, now, within=state.settings.resume_below),
+        )
         asked = Request(
             request_id(cap.name, window, f"paused:{decision.id}", run.cycle),
             cap.name,
@@ -203,7 +221,8 @@ class ResumeHandler:
         if run.cycle == decision.payload["cycle"] and run.state != RESUMING:
             if run.state != PAUSED:
                 raise BadInput(f"The run {run.run} is {run.state}, so it cannot be resumed.")
-            answer = state.budget.hold(self._hold(decision, run), now, within=state.settings.resume_below)
+            hold = resume_hold(run, decision.id, state.settings.span)
+            answer = state.budget.hold(hold, now, within=state.settings.resume_below)
             if not answer.granted:
                 sentence = f"{run.run} stays paused. {answer.reason}"
                 event = DecisionFailed(run.about, "resume", sentence, decision.id)
@@ -212,17 +231,6 @@ class ResumeHandler:
             run = state.runs.move(run.run, RESUMING, now, again_at=None) or run
         status = state.outside.workloads.resume(run.cluster, run.run, now)
         return {"answer": status.detail or status.state.value}
-
-    def _hold(self, decision: Decision, run: Run) -> HoldRequest:
-        return HoldRequest(
-            id=f"resume-{decision.id}",
-            kind=HoldKind.RESUME,
-            scope=run.scope,
-            amount=run.burn.over(self._state.settings.span),
-            burn=run.burn,
-            reason=f"resume of {run.run}",
-            payload={"rolling": True, "run": run.run},
-        )
 
     def verify(self, decision: Decision, now: datetime) -> Verdict:
         """It runs (or has ended) in the cluster's own words."""

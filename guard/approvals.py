@@ -6,7 +6,8 @@ and does nothing; two clicks are one effect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from fleet.errors import BadInput
 from fleet.journal import NewDecision, Verdict
 from fleet.model import Decision, Person
 from fleet.values import Money
-from guard.acts import resume_of
+from guard.acts import resume_hold, resume_of
 from guard.answers import Outcome
 from guard.capbook import Approval, window_key
 from guard.caps import OWN, Cap, window_at
@@ -59,7 +60,9 @@ class Approvals:
         cap = self._state.caps.get(request.cap)
         assert cap is not None  # _stale has looked
         wanted = request.suggested if amount is None else amount
-        refused = self._refused(request, cap, person, wanted, now)
+        refused = self._refused(request, cap, person, wanted, now) or self._too_small(
+            request, cap, wanted, now
+        )
         if refused:
             return Outcome(False, refused)
         return self._carried_out(self._decide(request, cap, person, wanted, now), request, now)
@@ -145,6 +148,21 @@ class Approvals:
             )
         return ""
 
+    def _too_small(self, request: Request, cap: Cap, amount: Money, now: datetime) -> str:
+        """More that would not let the paused run go on would only use the card up."""
+        run = self._state.runs.get(request.run) if request.cause == "paused" else None
+        if run is None:
+            return ""
+        settings = self._state.settings
+        hold = resume_hold(run, request.id, settings.span)
+        least = self._state.budget.wanting(hold, cap, now, within=settings.resume_below)
+        if amount >= least:
+            return ""
+        return (
+            f"{amount} more for {cap.name} does not make room to resume {run.run}: approve at least {least} "
+            f"(a resume must stay within {settings.resume_below} % of the cap)."
+        )
+
     def _names(self, cap: Cap, asking: Person, amount: Money) -> str:
         able = self._state.raisers(cap, self._state.cap_scope(cap), amount)
         others = [name for name in able if name != asking.name]
@@ -177,7 +195,8 @@ class Approvals:
             if after.state == "failed":
                 said.append(str(after.result.get("error", "")))
             else:
-                said.append(f"{after.subject} is resumed.")
+                done = after.state in ("verified", "announced")
+                said.append(f"{after.subject} is {'' if done else 'being '}resumed.")
         return said
 
     def _missing(self, request: Request, cap: Cap, now: datetime) -> list[str]:
@@ -256,6 +275,19 @@ class ApproveHandler:
             amount=Money(told["amount"]),
             expires=moment(told["expires"]),
             request=told["request"],
-            resumed=tuple(d.subject for d in resumes_of(state, decision)),
+            resumed=tuple(self._resuming(decision, now)),
         )
         state.outside.notifier.notify(event, key=f"{decision.id}:approved", now=now)
+
+    def _resuming(self, approval: Decision, now: datetime) -> Iterator[str]:
+        """The runs that have room to go on, in order; what became of each is told when it is verified."""
+        state, before = self._state, Money(0)
+        for decision in resumes_of(state, approval):
+            run = state.runs.get(decision.subject)
+            if run is None or decision.state == "failed":
+                continue
+            hold = resume_hold(run, decision.id, state.settings.span)
+            asked = replace(hold, amount=hold.amount + before)
+            if state.budget.check(asked, now, within=state.settings.resume_below).granted:
+                before += hold.amount
+                yield run.run

@@ -187,7 +187,7 @@ class ApprovalGranted:
     expires: datetime
     request: str
     resumed: tuple[str, ...]
-    """runs that are resumed because of it"""
+    """runs that are being resumed because of it: not verified yet"""
 
 
 @dataclass(frozen=True, slots=True)

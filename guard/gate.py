@@ -85,15 +85,18 @@ class Gatekeeper:
         return ""
 
 
-def sentence(found: Sequence[Misfit]) -> str:
-    """Every cap that does not fit, broadest first, with what is left and who can raise it."""
+def sentence(found: Sequence[Misfit], within: int = 100) -> str:
+    """Every cap that does not fit, broadest first, with what is left and who can raise it.
+
+    `within`: percent of each cap that a resume must stay inside; `left` is counted up to there.
+    """
     parts = []
     for misfit in found:
         who = f"; {', '.join(misfit.raised_by)} can raise it" if misfit.raised_by else ""
-        parts.append(
-            f"the cap {misfit.cap} ({misfit.scope}) has {misfit.left} left of {misfit.limit}, "
-            f"{misfit.short} short{who}"
-        )
+        room = f"has {misfit.left} left of {misfit.limit}"
+        if within < 100:
+            room = f"allows {misfit.limit}; a resume must stay within {within} % of the cap: {misfit.left} of that is left"
+        parts.append(f"the cap {misfit.cap} ({misfit.scope}) {room}, {misfit.short} short{who}")
     return f"It does not fit: {'; '.join(parts)}." if parts else ""
 
 

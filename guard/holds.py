@@ -98,11 +98,11 @@ class BudgetBook:
         self._span = span
         self._raisers = raisers
 
-    def check(self, request: HoldRequest, now: datetime) -> HoldAnswer:
+    def check(self, request: HoldRequest, now: datetime, *, within: int = 100) -> HoldAnswer:
         """What `hold` would answer; changes nothing."""
         if self._known(request.id):
             return HoldAnswer(request.id, granted=True)
-        refused = self._refusal(request, self._draws(request), now)
+        refused = self._refusal(request, self._draws(request), now, within=within)
         return refused or HoldAnswer(request.id, granted=True)
 
     def hold(self, request: HoldRequest, now: datetime, *, within: int = 100) -> HoldAnswer:
@@ -127,6 +127,14 @@ class BudgetBook:
             if connection.execute(_GRANT, parameters).rowcount != 1:
                 raise RuntimeError("holds changed inside their own transaction")  # pragma: no cover
             return HoldAnswer(request.id, granted=True)
+
+    def wanting(self, request: HoldRequest, cap: Cap, now: datetime, *, within: int = 100) -> Money:
+        """How much more the cap would have to allow for `hold` to grant, in whole dollars; zero where it fits."""
+        standing = self.standings((cap,), now)[0]
+        more = _more(cap, request.amount.micros, self._draws(request))
+        inside = -(-(standing.committed.micros + more) * 100 // within) if more > 0 else 0
+        short = max(inside, standing.spent.micros + 1) - standing.allowed.micros
+        return Money(max(0, -(-short // 1_000_000)) * 1_000_000)
 
     def settle(
         self,
@@ -284,7 +292,7 @@ class BudgetBook:
             return HoldAnswer(request.id, granted=False, reason=reason)
         found = self._misfits(request, draws, now, within)
         if found:
-            return HoldAnswer(request.id, granted=False, misfits=found, reason=sentence(found))
+            return HoldAnswer(request.id, granted=False, misfits=found, reason=sentence(found, within))
         reason = self._used_up(request.scope, now)
         return HoldAnswer(request.id, granted=False, reason=reason) if reason else None
 

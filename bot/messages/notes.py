@@ -15,7 +15,8 @@ from launcher.events import LaunchFailed, LaunchStarted, RunFinished, Scaled
 def approval_granted(event: ApprovalGranted, directory: Directory) -> Message:
     """A cap was raised for a bounded time."""
     figures = event.figures
-    back = f" Resumed: {listed(event.resumed)}." if event.resumed else ""
+    are = "is" if len(event.resumed) == 1 else "are"
+    back = f" {listed(event.resumed)} {are} being resumed." if event.resumed else ""
     text = (
         f"{actor(event.approver, directory)} approved {event.amount} more for {figures.cap} until "
         f"{clock_time(event.expires)}; it is {figures.limit} now, {figures.spent} of it spent.{back}"

@@ -102,18 +102,41 @@ def test_approve_and_resume_from_the_card_of_the_pause(lab):
     paused = until(lab, PauseVerified)
     outcome = lab.guard.approve(paused.request, LEA, None, lab.now)
     assert outcome.ok
-    assert "abcde is resumed." in outcome.sentence
+    assert "abcde is resumed." in outcome.sentence  # the fake cluster runs it at once
+    assert lab.notifier.of(ApprovalGranted)[-1].resumed == ("abcde",)
     assert lab.workloads.calls[-1] == ("resume", "abcde")
     assert len(lab.notifier.of(Resumed)) == 1
 
 
 def test_approval_that_is_too_small_says_what_is_missing(lab):
-    """A dollar more does not fit a restart: recorded, but the run stays paused, in words."""
+    """A dollar more does not fit a restart: refused with the least that would, and the request stays open."""
     paused = until(lab, PauseVerified)
     outcome = lab.guard.approve(paused.request, LEA, Money.usd(1), lab.now)
-    assert outcome.ok
-    assert "abcde stays paused. It does not fit" in outcome.sentence
+    assert not outcome.ok
+    assert "does not make room to resume abcde: approve at least $" in outcome.sentence
+    assert allowed(lab) == Money.usd(100)
     assert lab.guard.run_costs("abcde", lab.now).state == "paused"
+    assert not lab.notifier.of(ApprovalGranted)
+
+    least = Money.usd(outcome.sentence.split("at least $")[1].split()[0])
+    assert not lab.guard.approve(paused.request, LEA, least - Money.usd(1), lab.now).ok
+    assert "abcde is resumed." in lab.guard.approve(paused.request, LEA, least, lab.now).sentence
+
+
+def test_a_resume_that_is_not_verified_is_not_said_to_be_done(lab):
+    """The cluster still shows it paused: it is being resumed."""
+    paused = until(lab, PauseVerified)
+    lab.workloads.resume = lambda cluster, run, now: lab.workloads._status(run)
+    outcome = lab.guard.approve(paused.request, LEA, None, lab.now)
+    assert "abcde is being resumed." in outcome.sentence
+    assert not lab.notifier.of(Resumed)
+
+
+def test_a_refused_resume_names_the_part_of_the_cap_it_must_stay_in(lab):
+    """What `caps` shows as left is more than a resume may use: the sentence says which part counts."""
+    until(lab, PauseVerified)
+    decision = lab.guard.requested_resume("abcde", "home", LEA, "", lab.now)
+    assert "a resume must stay within 95 % of the cap: $0.00 of that is left" in decision.result["error"]
 
 
 @pytest.mark.parametrize(
@@ -205,4 +228,5 @@ def test_another_cap_that_is_used_up_is_named(lab):
     lab.cap("team-vision", "50", "team", "vision")
     outcome = lab.guard.approve(paused.request, LEA, None, lab.now)
     assert "The cap team-vision (team vision) is used up too and needs its own approval." in outcome.sentence
+    assert lab.notifier.of(ApprovalGranted)[-1].resumed == ()
     assert lab.guard.run_costs("abcde", lab.now).state == "paused"
