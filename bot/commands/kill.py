@@ -10,7 +10,7 @@ from bot.operations import stop as operations
 
 def kill(call: Call, run: str, reason: str) -> Reply:
     """Ask for it; what becomes of it is told in the run's thread."""
-    found = operations.kill(call.house, call.person, run, reason, call.now)
+    found = operations.kill(call.house, call.person, run, reason, call.now, again=call.again)
     return Reply(stops.asked(found), found, ok=found.ok)
 
 

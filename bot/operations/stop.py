@@ -9,7 +9,7 @@ from bot.operations import rights
 from bot.operations.house import House
 from bot.operations.runs import find, state_of
 from fleet.model import Decision, Person
-from launcher.runs import Run
+from launcher.runs import Run, RunState
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,18 @@ def resume(
     return _asked("resume", run, person, decision)
 
 
-def kill(house: House, person: Person, name: str, reason: str, now: datetime) -> Asked:
-    """End a run for good. Raises NotAllowed, BadInput."""
+def kill(
+    house: House, person: Person, name: str, reason: str, now: datetime, *, again: bool = False
+) -> Asked:
+    """End a run for good. Raises NotAllowed, BadInput.
+
+    `again`: the same command after a crash; a run that has ended then was ended by it.
+    """
     run = _mine(house, person, name, "kill")
+    ended = _ended(house, run, now)
+    if ended and not again:
+        sentence = f"The run {_called(run)} is {ended}: there is nothing to kill."
+        return Asked(False, "kill", run.id, run.experiment, person.name, ended, sentence)
     return _asked("kill", run, person, house.guard.requested_kill(run.id, run.cluster, person, reason, now))
 
 
@@ -60,6 +69,15 @@ def _mine(house: House, person: Person, name: str, verb: str) -> Run:
     run = find(house, name)
     rights.acts_on(person, run.owner, run.team, f"To {verb} {_called(run)}", house.directory)
     return run
+
+
+def _ended(house: House, run: Run, now: datetime) -> str:
+    """How a run ended that nobody killed, by the launcher's book or by what the guard has seen; "" of others."""
+    if run.state is RunState.KILLED:
+        return ""
+    if not run.state.live:
+        return run.state.value
+    return "done" if house.guard.run_costs(run.id, now).state == "done" else ""
 
 
 def _called(run: Run) -> str:

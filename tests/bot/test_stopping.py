@@ -8,7 +8,7 @@ import pytest
 
 from bot.operations.scale import ScaleOrder, scale
 from bot.operations.stop import pause
-from tests.bot.conftest import Lab, buttons_of
+from tests.bot.conftest import DOTA, Lab, buttons_of
 
 
 @pytest.fixture
@@ -66,6 +66,17 @@ def test_a_kill_ends_it_for_good_and_its_machines_go(running):
     assert running.objects("pods") == []
     assert running.objects("nodes") == []
     assert "killed" in running.say("U1ADA", "/exp status dota")
+
+
+def test_a_kill_of_what_is_done_changes_nothing(lab):
+    """It says that there is nothing to kill, and the run stays done."""
+    (lab.folder / "experiments/dota.yaml").write_text(DOTA.replace("7200", "120"))
+    lab.say("U1ADA", "/exp launch dota --yes")
+    lab.go(minutes=12)
+    answer = lab.say("U1ADA", "/exp kill dota")
+
+    assert answer == f"The run dota ({running_id(lab)}) is done: there is nothing to kill."
+    assert "is done" in lab.say("U1ADA", "/exp status dota")
 
 
 def test_a_scale_that_is_taken_up_after_a_crash_says_what_it_changed(running):
