@@ -49,11 +49,11 @@ def compare(day: str, billed: Sequence[BilledDay], lines: Iterable[Line]) -> Bil
 
 
 def percent(part: int, whole: int) -> str:
-    """A signed percentage with two decimals; `n/a` of nothing."""
+    """A signed percentage with two decimals, no minus on zero; `n/a` of nothing."""
     if whole == 0:
         return "n/a" if part else "+0.00"
     value = (Decimal(part) * 100 / Decimal(whole)).quantize(Decimal("0.01"), ROUND_HALF_UP)
-    return f"{value:+}"
+    return f"{value:+}" if value else "+0.00"
 
 
 def _explained(lines: Sequence[Line]) -> list[Difference]:

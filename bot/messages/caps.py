@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.messages.model import Context, Message, Table, Text
 from bot.operations.caps import CapChanged, Standing, WouldFit
-from bot.words import clock_time, duration, hourly, listed, name, percent
+from bot.words import clock_time, count, duration, hourly, listed, name, percent
 
 
 def standing(found: Standing) -> Message:
@@ -29,7 +29,7 @@ def standing(found: Standing) -> Message:
     columns = ("CAP", "FOR", "LIMIT", "SPENT", "", "HELD", "LEFT", "$/h", "REACHED IN", "STATE")
     fullest = max(found.caps, key=lambda status: status.spent.fraction_of(status.allowed))
     text = (
-        f"{len(found.caps)} caps; the fullest is {fullest.cap.name} with {fullest.spent} of {fullest.allowed} "
+        f"{count(len(found.caps), 'cap')}; the fullest is {fullest.cap.name} with {fullest.spent} of {fullest.allowed} "
         f"({percent(fullest.spent, fullest.allowed)}) spent."
     )
     ends = sorted({s.window_end for s in found.caps if s.window_end})

@@ -74,3 +74,4 @@ def test_percent_is_signed_and_rounded_half_up():
         "+0.00",
         "n/a",
     ]
+    assert percent(-1, 1_000_000) == "+0.00"
