@@ -77,7 +77,7 @@ def facades(
     slack = settings.section("slack", SlackSettings)
     launcher_settings = settings.section("launcher", LauncherSettings)
     scaler_settings = settings.section("scaler", ScalerSettings)
-    channels = {team.name: team.channel for team in settings.core.teams if team.channel}
+    channels = {team.name: team.channel for team in settings.core.teams}
     governed = {entry.name: entry.governed for entry in settings.core.clusters}
     workloads = KubeWorkloads(outside.objects, governed, runs)
     notifier = ChatNotifier(

@@ -159,14 +159,21 @@ class Approvals:
         if amount >= least:
             return ""
         return (
-            f"{amount} more for {cap.name} does not make room to resume {run.run}: approve at least {least} "
+            f"{amount} more for {cap.name} does not make room to resume {run.run}: approve at least ${least.micros // 1_000_000:,}.00 "
             f"(a resume must stay within {settings.resume_below} % of the cap)."
         )
 
     def _names(self, cap: Cap, asking: Person, amount: Money) -> str:
         able = self._state.raisers(cap, self._state.cap_scope(cap), amount)
         others = [name for name in able if name != asking.name]
-        return f"{', '.join(others)} can" if others else "nobody in the settings can"
+        if others:
+            return f"{', '.join(others)} can"
+        asked = self._state.outside.directory.approvers(self._state.cap_scope(cap), Money(0))
+        less = [p for p in asked if p.id != asking.id and may_raise(cap, p) and p.approval_limit > Money(0)]
+        less.sort(key=lambda p: (-p.approval_limit.micros, p.name))
+        if not less:
+            return "nobody else in the settings can"
+        return f"nobody can approve that much at once: {', '.join(f'{p.name} can up to {p.approval_limit}' for p in less)}"
 
     def _decide(self, request: Request, cap: Cap, person: Person, amount: Money, now: datetime) -> Decision:
         _, end = window_at(cap.window, cap.zone, now)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -85,6 +86,10 @@ class Verb:
 
     def parse(self, words: Sequence[str]) -> dict[str, Any]:
         """The words after the verb as parameters. Raises BadInput."""
+        below = next((word for word in words if re.fullmatch(r"-\$?[\d.,]+[kKmM]?", word)), "")
+        if below and any(isinstance(param.type, Dollars) for param in self.params):
+            # Else it is taken for an option, and the answer is about options.
+            raise BadInput(f"An amount cannot be below zero: {below}.", hint=f"Write: {self.usage}.")
         command = click.Command(self.name, params=list(self.params), add_help_option=False)
         try:
             with command.make_context(self.name, list(words)) as context:

@@ -27,11 +27,9 @@ def said(sentence: str) -> Message:
 
 
 def not_understood(problem: str, corrected: str = "") -> Message:
-    """What was wrong, and a corrected line to copy. The guess is never run."""
-    hint = f" Did you mean: {corrected}" if corrected else ""
-    return Message(
-        problem + hint, (Text(problem), *((Text(f"Did you mean: {corrected}"),) if corrected else ()))
-    )
+    """What was wrong, and a corrected line to copy. The guess is never run; without one, what to type next."""
+    hint = f"Did you mean: {corrected}" if corrected else "Type /exp help."
+    return Message(f"{problem} {hint}", (Text(problem), Text(hint)))
 
 
 def failed(error_id: str) -> Message:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bot.messages.model import Block, Button, Buttons, Confirm, Context, Fields, Header, Message, Table, Text
 from bot.operations.runs import RunLine, RunStatus, Why
-from bot.words import clock_time, count, duration, hourly, name, percent, span
+from bot.words import clock_time, count, duration, hourly, listed, name, percent, span
 from guard.answers import RunCosts
 
 PAUSE = "run.pause"
@@ -15,8 +15,11 @@ KILL = "run.kill"
 WHY = "run.why"
 
 
-def listing(lines: Sequence[RunLine]) -> Message:
-    """`ls`."""
+def listing(lines: Sequence[RunLine], others: Sequence[RunLine] = ()) -> Message:
+    """`ls`; `others` are what somebody has who asked for their own and has none."""
+    if not lines and others:
+        theirs = listed((f"{name(line.experiment)} ({line.run}) is {line.state}" for line in others), 3)
+        return Message(f"Nothing of yours is running; of others, {theirs}. Try: ls, launch NAME, or help.")
     if not lines:
         return Message("Nothing is running. Try: launch NAME, or help.")
     burn = sum((line.costs.burn for line in lines[1:]), lines[0].costs.burn)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -74,6 +76,7 @@ def put(house: House, person: Person, order: CapOrder, now: datetime) -> CapChan
     """Set a cap, or change the limit of one. Raises NotAllowed, BadInput."""
     known = next((s.cap for s in house.guard.caps(now) if s.cap.name == order.name), None)
     kind, value = _scope(order.scope) if order.scope else _same_scope(known, order.name)
+    _exists(house, kind, value)
     team = _team_of(house, kind, value)
     rights.sets_cap(person, kind.value, value, team)
     if known is not None:
@@ -134,6 +137,25 @@ def _scope(text: str) -> tuple[ScopeKind, str]:
             hint="Write fleet, team:NAME, person:ID, cluster:NAME, region:NAME, experiment:NAME or run:ID.",
         )
     return kinds[kind], value
+
+
+def _exists(house: House, kind: ScopeKind, value: str) -> None:
+    """A cap for whom nobody knows would never count anything: BadInput with what was meant."""
+    known: Sequence[str] = ()
+    if kind is ScopeKind.TEAM:
+        known = sorted(house.channels)
+    elif kind is ScopeKind.CLUSTER:
+        known = sorted(house.views)
+    elif kind is not ScopeKind.PERSON or house.directory.by_chat_id(value).known:
+        return
+    if value in known:
+        return
+    close = difflib.get_close_matches(value, known, n=1)
+    listed = (
+        f"There are: {', '.join(known[:8])}." if known else "It takes the id of somebody in the settings."
+    )
+    hint = f"Did you mean {kind.value}:{close[0]}?" if close else listed
+    raise BadInput(f"There is no {kind.value} {value!r}.", hint=hint)
 
 
 def _same_scope(known: Cap | None, name: str) -> tuple[ScopeKind, str]:

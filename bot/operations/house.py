@@ -106,7 +106,7 @@ class House:
     launcher_settings: LauncherSettings
     guard_settings: GuardSettings
     channels: Mapping[str, str]
-    """team → channel"""
+    """every team of the settings → its channel, "" where it has none"""
     default_channel: str
     journal: Journal
     guard: GuardDesk

@@ -150,6 +150,11 @@ def test_a_refused_resume_names_the_part_of_the_cap_it_must_stay_in(lab):
             "You cannot approve $51.00 for your own work (up to $50.00 once a window); Lea, Ola can.",
         ),
         (LEA, "5001", "Lea may approve up to $5,000.00 at a time, not $5,001.00; Ola can."),
+        (
+            LEA,
+            "200000",
+            "Lea may approve up to $5,000.00 at a time, not $200.0k; nobody can approve that much at once: Ola can up to $100.0k.",
+        ),
         (LEA, "0", "$0.00 is no amount to approve; name one above zero."),
     ],
 )
