@@ -20,6 +20,13 @@ def clicked(call: Call, request: str) -> Reply:
     return approve(call, request, None)
 
 
+def _reach(call: Call) -> str | None:
+    if call.person.approval_limit > Money(0):
+        return ""
+    own = call.house.guard_settings.self_approval
+    return f"for your own run, up to {own} once a window" if own > Money(0) else None
+
+
 APPROVE = Verb(
     "approve",
     "Approve more for a cap that asks",
@@ -27,5 +34,6 @@ APPROVE = Verb(
     params=(argument("request"), argument("amount", required=False, type=DOLLARS)),
     examples=("approve q-4f2a9c 500",),
     acts=True,
+    reach=_reach,
     clicks={ACTION: clicked},
 )

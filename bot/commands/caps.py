@@ -6,6 +6,7 @@ from bot.commands.verb import DOLLARS, Call, Post, Reply, Verb, argument, option
 from bot.messages import caps as cards
 from bot.operations import caps as operations
 from bot.operations.caps import CapChanged, CapOrder
+from bot.operations.rights import may_set_caps
 from fleet.values import Money
 
 
@@ -30,6 +31,12 @@ def check(call: Call, amount: Money) -> Reply:
     """Would this much fit now?"""
     found = operations.would_fit(call.house, call.person, amount, call.now)
     return Reply(cards.would_fit(found), found, ok=found.answer.granted)
+
+
+def _reach(call: Call) -> str | None:
+    if not may_set_caps(call.person):
+        return None
+    return "" if "admin" in call.person.roles else f"of {call.person.team}"
 
 
 def _told(call: Call, change: CapChanged) -> Reply:
@@ -60,6 +67,7 @@ CAPS_SET = Verb(
     ),
     examples=("caps set team-vision 20k", "caps set nightly 500 --scope experiment:dota --window day"),
     acts=True,
+    reach=_reach,
 )
 CAPS_CHECK = Verb(
     "caps check",
@@ -75,4 +83,5 @@ CAPS_REMOVE = Verb(
     params=(argument("name"),),
     examples=("caps remove nightly",),
     acts=True,
+    reach=_reach,
 )

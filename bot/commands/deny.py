@@ -14,6 +14,10 @@ def deny(call: Call, request: str) -> Reply:
     return Reply(said(outcome.sentence), outcome, ok=outcome.ok)
 
 
+def _reach(call: Call) -> str | None:
+    return "" if call.person.roles & {"lead", "admin"} else "for your own run"
+
+
 DENY = Verb(
     "deny",
     "Say no to a cap that asks for more",
@@ -21,5 +25,6 @@ DENY = Verb(
     params=(argument("request"),),
     examples=("deny q-4f2a9c",),
     acts=True,
+    reach=_reach,
     clicks={ACTION: deny},
 )

@@ -17,7 +17,7 @@ def help_verb(verbs: Sequence[Verb]) -> Verb:
         prefix = "/exp" if call.channel else "quartermaster"
         wanted = " ".join(verb).lower()
         if not wanted:
-            able = [v.help() for v in verbs if not v.acts or (call.person.known and not call.refusal)]
+            able = [v.help() for v in verbs if v.open_to(call) is not None]
             return Reply(answers.overview(prefix, able), able)
         found = [v for v in verbs if v.name == wanted or v.name.startswith(f"{wanted} ")]
         if not found:

@@ -67,6 +67,12 @@ class Reply:
     posts: tuple[Post, ...] = ()
 
 
+def _wholly(call: Call) -> str | None:
+    """What every known person may use on what is theirs."""
+    del call
+    return ""
+
+
 Run = Callable[..., Reply]
 Clicked = Callable[[Call, str], Reply]
 
@@ -81,8 +87,18 @@ class Verb:
     params: tuple[click.Parameter, ...] = ()
     examples: tuple[str, ...] = ()
     acts: bool = False
+    reach: Callable[[Call], str | None] = _wholly
+    """of a known caller: None where the verb is not theirs, else how far it goes for them ("" = all of it)"""
     clicks: Mapping[str, Clicked] = field(default_factory=dict)
     """action → handler; the value of a click is a request or run id"""
+
+    def open_to(self, call: Call) -> str | None:
+        """None where this caller may not; else how far, in words ("" = all of it)."""
+        if not self.acts:
+            return ""
+        if call.refusal or not call.person.known:
+            return None
+        return self.reach(call)
 
     def parse(self, words: Sequence[str]) -> dict[str, Any]:
         """The words after the verb as parameters. Raises BadInput."""

@@ -12,8 +12,8 @@ def whoami_verb(verbs: Sequence[Verb]) -> Verb:
     """The verb that says which of these verbs the caller may use."""
 
     def whoami(call: Call) -> Reply:
-        may_act = call.person.known and not call.refusal
-        able = [verb.name for verb in verbs if may_act or not verb.acts]
+        reaches = ((verb.name, verb.open_to(call)) for verb in verbs)
+        able = [f"{name} ({reach})" if reach else name for name, reach in reaches if reach is not None]
         return Reply(answers.whoami(call.person, able), call.person)
 
     return Verb("whoami", "Say who you are here and what you may do", whoami, examples=("whoami",))

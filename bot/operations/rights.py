@@ -43,6 +43,11 @@ def _leads(members: Sequence[Person]) -> tuple[Person, ...]:
     return tuple(member for member in members if "lead" in member.roles)
 
 
+def may_set_caps(person: Person) -> bool:
+    """Whether there is any cap that this person may set: see `sets_cap`."""
+    return "admin" in person.roles or ("lead" in person.roles and bool(person.team))
+
+
 def sets_cap(person: Person, kind: str, value: str, team: str) -> None:
     """Admins set every cap; a lead sets those of the own team, its people and experiments. Raises NotAllowed."""
     known(person)

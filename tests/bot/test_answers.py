@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.bot.conftest import Lab
 
 
@@ -43,3 +45,30 @@ def test_a_bare_command_does_not_hide_what_others_have(lab: Lab) -> None:
     answer = lab.say("U3OPS", "/exp")
     assert answer.startswith("Nothing of yours is running; of others, dota (")
     assert ") is paused. Try: ls" in answer
+
+
+@pytest.mark.parametrize(
+    ("person", "able"),
+    [
+        (
+            "U2IVO",
+            "kill, caps, caps check, costs, approve (for your own run, up to $50.00 once a window), deny (for your own run), ledger verify.",
+        ),
+        (
+            "U5GRA",
+            "kill, caps, caps set (of vision), caps check, caps remove (of vision), costs, approve, deny, ledger verify.",
+        ),
+        (
+            "U3OPS",
+            "kill, caps, caps set, caps check, caps remove, costs, approve, deny, ledger verify.",
+        ),
+    ],
+)
+def test_whoami_lists_only_what_one_may_do(lab: Lab, person: str, able: str) -> None:
+    """A member without a role sets no caps; a lead those of the team; an admin all. Help says the same."""
+    lab.say(person, "/exp whoami")
+    shown = lab.host.call(lab.slack.ephemerals, person)[-1]["blocks"]
+    helped = (lab.say(person, "/exp help"), lab.host.call(lab.slack.ephemerals, person)[-1]["blocks"])
+
+    assert str(shown).replace("&amp;", "&").count(able) == 1, shown
+    assert ("caps set" in str(helped)) == ("caps set" in able)
