@@ -17,6 +17,7 @@ from config.people import PeopleDirectory
 from config.settings import CapSettings, Settings
 from fleet.billing import CostExplorer
 from fleet.db import Database
+from fleet.errors import Unavailable
 from fleet.journal import Journal
 from fleet.kube.lease import KubeLease
 from fleet.kube.objects import KubeObjects
@@ -78,8 +79,7 @@ def facades(
     launcher_settings = settings.section("launcher", LauncherSettings)
     scaler_settings = settings.section("scaler", ScalerSettings)
     channels = {team.name: team.channel for team in settings.core.teams}
-    governed = {entry.name: entry.governed for entry in settings.core.clusters}
-    workloads = KubeWorkloads(outside.objects, governed, runs)
+    workloads = KubeWorkloads(outside.objects, _governed(outside), runs)
     notifier = ChatNotifier(
         outside.database, chat, directory, runs, lambda team: channels.get(team) or slack.channel
     )
@@ -110,6 +110,18 @@ def facades(
         card_expires=slack.card_expires,
     )
     return house, guard, scaler
+
+
+def _governed(outside: Outside) -> Callable[[str], frozenset[str]]:
+    """Namespaces of a cluster that are listed and labelled, as its view sees them."""
+
+    def governed(cluster: str) -> frozenset[str]:
+        seen = outside.views[cluster].snapshot(outside.clock.now())
+        if not seen.synced:
+            raise Unavailable(f"Cluster {cluster} has not been read completely yet.")
+        return seen.governed
+
+    return governed
 
 
 def _guard(

@@ -6,7 +6,7 @@ when no pod of the run is left that has not finished.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from fleet.errors import NotFound, Refused, Unavailable
-from fleet.model import L_ROLE, L_RUN, Ref
+from fleet.model import L_GOVERNED, L_ROLE, L_RUN, Ref
 from fleet.ports import Objects, WorkState, WorkStatus
 from fleet.values import utc
 from launcher.kinds import job as jobs
@@ -42,10 +42,14 @@ class Group:
 
 
 class KubeWorkloads:
-    """The `Workloads` port over Kubernetes objects."""
+    """The `Workloads` port over Kubernetes objects.
+
+    `governed` tells a cluster's namespaces that are both listed in the settings and labelled, as of now;
+    it raises Unavailable where that is not known.
+    """
 
     def __init__(
-        self, objects: Mapping[str, Objects], governed: Mapping[str, Sequence[str]], runs: RunStore
+        self, objects: Mapping[str, Objects], governed: Callable[[str], Collection[str]], runs: RunStore
     ) -> None:
         self._objects = objects
         self._governed = governed
@@ -53,18 +57,21 @@ class KubeWorkloads:
 
     def pause(self, cluster: str, run: str, now: datetime) -> WorkStatus:
         """Suspend every Job of the run, servers last. Repeatable."""
+        self._require(cluster, run)
         for job in self._read(cluster, run).jobs:
             jobs.pause(self._objects[cluster], job, now)
         return self.verify(cluster, run, now)
 
     def resume(self, cluster: str, run: str, now: datetime) -> WorkStatus:
         """Undo our pause, servers first, where the Jobs are still as we left them. Repeatable."""
+        self._require(cluster, run)
         for job in reversed(self._read(cluster, run).jobs):
             jobs.resume(self._objects[cluster], job)
         return self.verify(cluster, run, now)
 
     def kill(self, cluster: str, run: str, now: datetime) -> WorkStatus:
         """Keep the last logs, then delete everything of the run. Repeatable."""
+        self._require(cluster, run)
         objects, group = self._objects[cluster], self._read(cluster, run)
         self.keep_logs(cluster, run, now)
         for job in group.jobs:
@@ -97,6 +104,17 @@ class KubeWorkloads:
             state = WorkState.RUNNING
         return WorkStatus(state, active, terminating, _detail(state, group, now))
 
+    def _require(self, cluster: str, run: str) -> None:
+        """Raises Refused where the run's namespace is not governed (any more)."""
+        record = self._runs.get(run)
+        if record is None or record.cluster != cluster or record.namespace in self._governed(cluster):
+            return
+        label = f"{L_GOVERNED}=true"
+        raise Refused(
+            f"Namespace {record.namespace} of cluster {cluster} is not listed or lacks the label {label}, so nothing "
+            f"is changed there; type: kubectl label namespace {record.namespace} {label}"
+        )
+
     def _absent(self, run: str) -> WorkState:
         record = self._runs.get(run)
         if record is None:
@@ -109,7 +127,7 @@ class KubeWorkloads:
         found: dict[tuple[str, str], JobState] = {}
         pods: list[Mapping[str, Any]] = []
         foreign: list[str] = []
-        for namespace in self._governed.get(cluster, ()):
+        for namespace in sorted(self._governed(cluster)):
             for item in objects.list("batch/v1", "Job", namespace, selector):
                 found[namespace, item["metadata"]["name"]] = jobs.read(cluster, item)
             for pod in objects.list("v1", "Pod", namespace, selector):
@@ -165,7 +183,7 @@ class KubeWorkloads:
 
     def delete_extras(self, cluster: str, run: str) -> None:
         """Delete the run's Service and ConfigMap."""
-        for namespace in self._governed.get(cluster, ()):
+        for namespace in sorted(self._governed(cluster)):
             for kind in ("Service", "ConfigMap"):
                 for item in self._objects[cluster].list("v1", kind, namespace, f"{L_RUN}={run}"):
                     self._objects[cluster].delete(_ref(cluster, "v1", kind, item))

@@ -56,7 +56,7 @@ class House:
         database = Database(":memory:", [JOURNAL, MIGRATIONS])
         clusters = {"home": objects}
         self.objects, self.namespace, self.notifier = objects, namespace, FakeNotifier()
-        self.work = KubeWorkloads(clusters, {"home": [namespace]}, RunStore(database))
+        self.work = KubeWorkloads(clusters, lambda _: (namespace,), RunStore(database))
         self.journal = Journal(database)
         self.launcher = Launcher(
             database=database,

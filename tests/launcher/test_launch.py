@@ -53,7 +53,7 @@ class House:
     def restart(self):
         self.journal = Journal(self.database)
         objects: Any = {"home": self.objects}
-        workloads = KubeWorkloads(objects, {"home": ["research"]}, RunStore(self.database))
+        workloads = KubeWorkloads(objects, lambda _: ("research",), RunStore(self.database))
         ports = LauncherPorts(objects, self.budget, self.notifier, workloads)
         self.launcher = Launcher(
             database=self.database, journal=self.journal, settings=LauncherSettings(), outside=ports

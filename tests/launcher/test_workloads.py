@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 
 from fleet.db import Database
+from fleet.errors import Refused
 from fleet.model import A_PAUSED, L_ROLE, L_RUN
 from fleet.ports import WorkState
 from fleet.values import rfc3339
 from launcher.kinds.role_group import KubeWorkloads
-from launcher.runs import MIGRATIONS, RunStore
+from launcher.runs import MIGRATIONS, Run, RunState, RunStore
 from tests.builders import T0
 from tests.launcher.fakes import FakeObjects
 
@@ -29,10 +30,16 @@ def objects():
 
 
 @pytest.fixture
-def work(objects):
+def governed():
+    """Namespaces that are listed and labelled now."""
+    return {"research"}
+
+
+@pytest.fixture
+def work(objects, governed):
     """Workloads over that cluster, in namespace research."""
     runs = RunStore(Database(":memory:", [MIGRATIONS]))
-    return KubeWorkloads({"home": objects}, {"home": ["research"]}, runs)
+    return KubeWorkloads({"home": objects}, lambda _: governed, runs)
 
 
 def pod(cluster, name, *, owner=None, labels=RUN, **metadata):
@@ -152,3 +159,17 @@ def test_a_run_whose_jobs_are_done_is_done(work, objects):
     assert work.verify("home", "r1", T0).state is WorkState.DONE
     work.pause("home", "r1", T0)
     assert objects.job("x-ps")["spec"]["suspend"] is False
+
+
+def test_nothing_is_changed_once_the_namespace_has_lost_its_label(work, objects, governed):
+    """Listed in the settings is not enough: the sentence says which label to set."""
+    governed.clear()
+    work._runs.add(
+        Run("r1", "q1", "x", "U1", "Ada", "", "home", "research", "{}", "", RunState.RUNNING, "", "", "", T0)
+    )
+    for act in (work.pause, work.resume, work.kill):
+        with pytest.raises(
+            Refused, match=r"kubectl label namespace research quartermaster\.dev/governed=true"
+        ):
+            act("home", "r1", T0)
+    assert not [c for c in objects.calls if c[0] in ("apply", "patch", "delete")]

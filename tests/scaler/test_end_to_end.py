@@ -121,7 +121,7 @@ class House:
         self.journal = Journal(database)
         self.notifier, self.budget = FakeNotifier(), FakeBudget()
         joins = {"home": Join(cluster.address, cluster.join_token)}
-        workloads = KubeWorkloads(objects, {"home": ["research"]}, RunStore(database))
+        workloads = KubeWorkloads(objects, lambda _: ("research",), RunStore(database))
         self.launcher = Launcher(
             database=database,
             journal=self.journal,
