@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from config.source import suggestion
@@ -20,6 +20,9 @@ from launcher.ports import LauncherPorts, LaunchRefused, hold_from_json, refusal
 from launcher.runs import Run, RunState, RunStore
 from launcher.settings import LauncherSettings
 from launcher.spec import Experiment
+
+OVERTAKEN_AFTER = timedelta(minutes=5)
+"""A Job that still has another size then was scaled by somebody else: this scale is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +149,17 @@ class ScaleHandler:
         return {"patch": decision.payload["patch"]}
 
     def verify(self, decision: Decision, now: datetime) -> Verdict:
-        """The Job has the size that was asked for, or another that somebody asked for since."""
+        """The Job has the size that was asked for."""
         run, objects = self._target(decision)
         try:
-            objects.get(_job_ref(run, decision))
+            spec = objects.get(_job_ref(run, decision))["spec"]
         except NotFound as error:
             self._give_back(decision, now, str(error))
+            return Verdict.FAILED
+        if any(spec.get(field) != size for field, size in decision.payload["patch"].items()):
+            if now - decision.decided_at < OVERTAKEN_AFTER:
+                return Verdict.NOT_YET
+            self._give_back(decision, now, "the Job was given another size meanwhile")
             return Verdict.FAILED
         plain = decision.payload.get("hold")
         if plain is not None:

@@ -344,3 +344,22 @@ def test_a_scale_of_a_job_that_vanished_gives_its_hold_back(house):
     decision = house.launcher.scale(plan, hold=hold, request="s1", actor="U1", now=T0)
     assert decision.state == "failed"
     assert "scale-1" in house.budget.released
+
+
+def test_a_scale_is_told_only_when_the_job_has_the_size(house):
+    """Something set it back at once: not done yet, and after a while not at all, the hold given back."""
+    run = house.propose()
+    house.start(run)
+    plan = house.launcher.plan_scale(run.id, "worker", 8)
+    store = house.objects._store
+
+    def set_back(found):
+        found["spec"]["parallelism"] = 4
+        return store(found)
+
+    house.objects._store = set_back
+    hold = HoldRequest("scale-1", HoldKind.SCALE, Scope(run=run.id), Money.usd(50), Money.usd(2), "scale")
+    decision = house.launcher.scale(plan, hold=hold, request="s1", actor="U1", now=T0)
+    assert decision.state == "acted"
+    assert house.journal.carry_out(decision, T0 + timedelta(minutes=6)).state == "failed"
+    assert "scale-1" in house.budget.released
