@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from bot.cards import Cards
 from bot.notify import ChatNotifier
 from bot.operations.house import House
+from bot.operations.launch import run_cap
 from bot.planner import ScalerPlanner
 from bot.quiet import LogChat
 from bot.settings import SlackSettings
@@ -88,7 +89,7 @@ def facades(
         database=outside.database,
         journal=journal,
         settings=launcher_settings,
-        outside=LauncherPorts(outside.objects, guard.budget, notifier, workloads),
+        outside=LauncherPorts(outside.objects, guard.budget, notifier, workloads, _forget_cap(guard)),
     )
     inside = (settings.pools(), guard.budget, notifier)
     scaler = _scaler(outside, journal, scaler_settings, inside, guard_settings.span, runs)
@@ -122,6 +123,17 @@ def _governed(outside: Outside) -> Callable[[str], frozenset[str]]:
         return seen.governed
 
     return governed
+
+
+def _forget_cap(guard: Guard) -> Callable[[str, datetime], None]:
+    """A launch that was undone takes the cap of its run with it, also where it fails long after the click."""
+
+    def forget(run: str, now: datetime) -> None:
+        name = run_cap(run)
+        if any(status.cap.name == name for status in guard.caps(now)):
+            guard.remove_cap(name, "launcher", now)
+
+    return forget
 
 
 def _guard(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from fleet.budget import HoldAnswer, HoldKind, HoldRequest, Scope
@@ -25,6 +26,8 @@ class LauncherPorts:
     budget: Budget
     notifier: Notifier
     workloads: KubeWorkloads
+    undone: Callable[[str, datetime], None] = lambda _run, _now: None
+    """told which run's launch was undone; may be told again"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ class LaunchHandler:
         plain = decision.payload.get("hold")
         if plain is not None:
             self._out.budget.release(plain["id"], now, f"launch failed: {reason}")
+        self._out.undone(run.id, now)
         event = LaunchFailed(run.id, run.experiment, run.owner, run.team, run.channel, run.thread, reason)
         self._out.notifier.notify(event, key=f"{decision.id}:failed", now=now)
 

@@ -84,6 +84,11 @@ def thread_key(request: str) -> str:
     return f"launch:{request}"
 
 
+def run_cap(run: str) -> str:
+    """Name of the cap that a launch sets on its run."""
+    return f"run-{run}"
+
+
 def order(house: House, person: Person, name: str, request: str, channel: str = "") -> Order:
     """An order for an experiment of the settings' folder. Raises BadInput."""
     experiment = find_experiment(house.experiments, name)
@@ -122,11 +127,10 @@ def start(house: House, person: Person, request: str, now: datetime, *, again: b
     plan_ = _plan(house, Prepared(run, house.launcher.rendered(run)), now)
     if not plan_.launchable:
         return _outcome(run, person, refusal(plan_), ok=False, plan=plan_)
-    cap = Cap(name=f"run-{run.id}", scope_kind=ScopeKind.RUN, scope_value=run.id, limit=plan_.max_cost)
+    cap = Cap(name=run_cap(run.id), scope_kind=ScopeKind.RUN, scope_value=run.id, limit=plan_.max_cost)
     house.guard.set_cap(cap, person.id, now)
     decision = house.launcher.start(run.id, hold=plan_.hold, actor=person.id, now=now)
     if decision.state == "failed":
-        house.guard.remove_cap(cap.name, person.id, now)
         return _outcome(run, person, str(decision.result.get("error", "It failed.")), ok=False, plan=plan_)
     return _outcome(run, person, _launched(run, person), ok=True, plan=plan_)
 

@@ -363,3 +363,17 @@ def test_a_scale_is_told_only_when_the_job_has_the_size(house):
     assert decision.state == "acted"
     assert house.journal.carry_out(decision, T0 + timedelta(minutes=6)).state == "failed"
     assert "scale-1" in house.budget.released
+
+
+def test_whoever_set_something_for_a_launch_is_told_that_it_was_undone(house):
+    """Also where it fails long after the click: the cap of the run goes with it."""
+    told: list[str] = []
+    house.launcher._launching._out = replace(house.launcher._out, undone=lambda run, _: told.append(run))
+    run = house.propose()
+    house.objects.stored["Job", "research", f"dota-{run.id}-ps"] = {
+        "kind": "Job",
+        "metadata": {"name": f"dota-{run.id}-ps", "namespace": "research", "labels": {L_RUN: "other"}},
+        "spec": {},
+    }
+    assert house.start(run).state == "failed"
+    assert told == [run.id]
