@@ -31,6 +31,8 @@ from fleet.values import Resources
 from guard.meter import Meter, Observation, Who
 from guard.moments import micros
 
+UNLISTED = timedelta(minutes=10)
+"""a machine without a node that no list has shown for this long has ended; one list without it proves nothing"""
 PriceOf = Callable[[Node, Instance | None, datetime], Price]
 
 
@@ -74,6 +76,8 @@ class Observer:
         """machines whose end was recorded, and when: providers go on listing them for a while"""
         self._joining: dict[tuple[str, str], tuple[str, int]] = {}
         """nodes that this look has found: (machine, since when)"""
+        self._missing: dict[str, datetime] = {}
+        """machines that no list shows any more, since when"""
         self._instances: dict[str, Instance] = {}
         self._seen_pods: dict[str, dict[str, Pod]] = {}
         self._seen_nodes: dict[str, dict[str, Node]] = {}
@@ -118,10 +122,16 @@ class Observer:
                     at = seen if instance.ended is None else min(micros(instance.ended), seen)
                     self._ended[key] = at
                     yield Observation("ended", key, at, seen, {"state": instance.state})
-        for key in sorted(self._instances.keys() - listed.keys()):
-            if key in meter.machines and key not in self._ended:
-                self._ended[key] = seen
-                yield Observation("ended", key, seen, seen, {"state": "no longer listed"})
+        missing = sorted(self._instances.keys() - listed.keys())
+        self._missing = {key: self._missing.get(key, now) for key in missing}
+        for key in missing:
+            if key not in meter.machines or key in self._ended:
+                continue
+            if meter.machines[key].node or now - self._missing[key] < UNLISTED:
+                listed[key] = self._instances[key]  # a list without it proves nothing yet: it goes on costing
+                continue
+            self._ended[key] = seen
+            yield Observation("ended", key, seen, seen, {"state": "no longer listed"})
         self._instances = listed
 
     def nodes(self, snapshot: ClusterSnapshot, now: datetime) -> Iterator[Observation]:

@@ -132,13 +132,6 @@ def test_machine_that_lived_between_two_looks_is_metered_once(world):
     assert world.look(snapshot(), T0 + 3 * MINUTE, gone) == []
 
 
-def test_machine_that_is_no_longer_listed_has_ended(world):
-    """Providers forget ended machines after an hour."""
-    world.look(snapshot(), T0 + MINUTE, BOUGHT, instance("i-2"))
-    seen = world.look(snapshot(), T0 + 2 * MINUTE, instance("i-2"))
-    assert brief(seen) == [("ended", "i-1", 120)]
-
-
 def test_spot_price_is_looked_at_every_five_minutes(world):
     """A new price is an observation; the same price is none."""
     spot = replace(BOUGHT, capacity_type=CapacityType.SPOT)
@@ -163,3 +156,24 @@ def test_resized_pod_is_a_change(world):
     world.look(snapshot(JOINED, RUNNING), T0 + 4 * MINUTE, BOUGHT)
     bigger = replace(RUNNING, requests=RUNNING.requests * 2)
     assert brief(world.look(snapshot(JOINED, bigger), T0 + 5 * MINUTE, BOUGHT)) == [("bound", "uid-p", 300)]
+
+
+def test_one_list_without_a_machine_proves_nothing(world):
+    """A joined machine that a list leaves out goes on costing; listed again, nothing has happened."""
+    shot = snapshot(JOINED, RUNNING)
+    world.look(shot, T0 + 4 * MINUTE, BOUGHT)
+    other = instance("i-2", launched=T0, tags=labels())
+    world.look(shot, T0 + 5 * MINUTE, other)
+
+    assert brief(world.look(shot, T0 + 40 * MINUTE, other)) == []
+    assert brief(world.look(shot, T0 + 41 * MINUTE, BOUGHT, other)) == []
+    assert "i-1" in world.meter.machines
+
+
+def test_a_machine_without_a_node_ends_when_no_list_has_shown_it_for_ten_minutes(world):
+    """Nine minutes of silence are borne, ten are an end; it has cost until then."""
+    other = instance("i-2", launched=T0, tags=labels())
+    world.look(snapshot(), T0 + MINUTE, BOUGHT, other)
+    assert brief(world.look(snapshot(), T0 + 2 * MINUTE, other)) == []
+    assert brief(world.look(snapshot(), T0 + 11 * MINUTE, other)) == []
+    assert brief(world.look(snapshot(), T0 + 12 * MINUTE, other)) == [("ended", "i-1", 720)]
