@@ -57,13 +57,19 @@ class Joining:
     def launched(self, machine: Machine) -> None:
         """It boots from now."""
         boot = self.boot_seconds.get(machine.region, self._regions[machine.region].spec.boot_seconds)
-        self._world.after(
-            self._spec.boot_seconds if boot is None else boot, lambda: self._start(self._join(machine, 0))
-        )
+        self._world.after(self._spec.boot_seconds if boot is None else boot, lambda: self._booted(machine))
 
     def ended(self, machine: Machine) -> None:
         """Its Node goes within seconds."""
-        self._world.after(REMOVE_SECONDS, lambda: self._start(self._remove(machine, 0)))
+        self._world.after(REMOVE_SECONDS, lambda: self._left(machine))
+
+    def _booted(self, machine: Machine) -> None:
+        if machine.live and self.able(machine):
+            self._start(self._join(machine, 0))
+
+    def _left(self, machine: Machine) -> None:
+        if machine.id in self._joined:
+            self._start(self._remove(machine, 0))
 
     def able(self, machine: Machine) -> bool:
         """Whether image, subnet and profile let it reach a cluster."""
