@@ -332,6 +332,9 @@ Invariant = Literal[
 ]
 
 
+RESERVED_FILES = ("quartermaster.yaml", "data", "serve.log")
+
+
 class Scenario(Strict):
     """A whole scenario."""
 
@@ -362,9 +365,17 @@ class Scenario(Strict):
                     f"something is at {format_duration(at)}, after the scenario's end ({format_duration(self.lasts)})"
                 )
         for name in self.files:
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise ValueError(f"files: {name!r} must stay beside the settings")
+            _check_file_name(name)
         return self
+
+
+def _check_file_name(name: str) -> None:
+    """Files stay beside the settings, and never stand in for what the sandbox itself writes there."""
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts:
+        raise ValueError(f"files: {name!r} must stay beside the settings")
+    if parts and (parts[0].startswith(("kubeconfig", ".")) or parts[0] in RESERVED_FILES):
+        raise ValueError(f"files: {name!r} is written by the sandbox itself; choose another name")
 
 
 def load_scenario(path: Path) -> tuple[Scenario, Document]:

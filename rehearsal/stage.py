@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -139,12 +141,12 @@ class Stage:
 
     def _write_folder(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, cluster in self.clusters.items():
-            (self.folder / f"kubeconfig-{name}").write_text(json.dumps(cluster.kubeconfig(PRODUCT)))
         for name, content in self.scenario.files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
+        for name, cluster in self.clusters.items():
+            (self.folder / f"kubeconfig-{name}").write_text(json.dumps(cluster.kubeconfig(PRODUCT)))
         path = self.folder / "quartermaster.yaml"
         settings = complete_settings(self.scenario, guarded=self.guarded)
         path.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
@@ -177,8 +179,12 @@ def complete_settings(scenario: Scenario, *, guarded: bool) -> dict[str, Any]:
         team["channel"] = channels.get(team.get("channel", ""), team.get("channel", ""))
     slack = settings.setdefault("slack", {})
     slack["channel"] = channels.get(slack.get("channel", world.chat.channels[0]), slack.get("channel", ""))
+    # Settings of a running service may be pasted in: nothing of its own folder, socket or port is touched.
+    settings["data_dir"] = "data"
     serve = settings.setdefault("serve", {})
-    serve.setdefault("health_port", None)
+    serve["socket"], serve["health_port"] = None, None
+    if not any(person.get("system_user") for person in settings.get("people", [])):
+        _let_me_ask(settings.get("people", []))
     serve.setdefault("lease_duration", "15m")  # nobody else wants it: fewer renewals, a faster story
     if not guarded:
         settings["caps"] = []
@@ -187,6 +193,15 @@ def complete_settings(scenario: Scenario, *, guarded: bool) -> dict[str, Any]:
         settings.setdefault("scaler", {}).update(COARSE_SCALER)
         serve["lease_duration"] = slack["card_expires"] = "12h"
     return settings
+
+
+def _let_me_ask(people: list[dict[str, Any]]) -> None:
+    """At a terminal whoever plays the scenario is its first admin, or its first person."""
+    chosen = next(
+        (person for person in people if "admin" in person.get("roles", ())), people[0] if people else None
+    )
+    if chosen is not None:
+        chosen["system_user"] = pwd.getpwuid(os.getuid()).pw_name
 
 
 def _pool(pool: Mapping[str, Any], cloud: CloudWorld) -> dict[str, Any]:

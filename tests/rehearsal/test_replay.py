@@ -12,6 +12,7 @@ import pytest
 from bot.__main__ import cli
 from config.source import parse_yaml, validate
 from fleet.errors import BadInput
+from fleet.values import Money
 from rehearsal.format import Scenario, load_scenario
 from rehearsal.product import only_this_machine
 from rehearsal.runner import Play, play
@@ -114,3 +115,25 @@ def test_other_addresses_than_this_machines_are_refused():
     """A scenario never talks to a real cloud, cluster or Slack."""
     with pytest.raises(BadInput, match=r"QM_SLACK_URL points at .* not this machine"):
         only_this_machine({"QM_SLACK_URL": "https://slack.com/api/"})
+
+
+def test_settings_of_a_running_service_are_tried_without_touching_it(tmp_path):
+    """Pasted `data_dir`, socket and port are not used: nothing is written there, and the story is told all the same."""
+    real = tmp_path / "real"
+    pasted = f"settings:\n  data_dir: {real}\n  serve: {{socket: {real}/control.sock, health_port: 9469}}\n"
+    text = documented().replace("settings:\n", pasted).replace("lasts: 6h", "lasts: 30m").split("expect:")[0]
+    outcome = play(validate(parse_yaml(text, "pasted.yaml"), Scenario), tmp_path / "play")
+
+    assert outcome.spent["hello"] > Money(0)
+    assert not real.exists()
+    assert (tmp_path / "play/data").is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", ["kubeconfig-home", "quartermaster.yaml", "data/x", ".env", "../x", "/etc/x"]
+)
+def test_files_never_stand_in_for_what_the_sandbox_writes(name):
+    """A kubeconfig may hold a command and any address: a scenario cannot bring one."""
+    text = documented().replace("  experiments/hello.yaml: |", f"  {name}: |")
+    with pytest.raises(BadInput, match=r"is written by the sandbox itself|must stay beside the settings"):
+        validate(parse_yaml(text, "s.yaml"), Scenario)
