@@ -97,6 +97,9 @@ class Service:
     _renew_at: datetime | None = None
     _opened: bool = False
 
+    def __post_init__(self) -> None:
+        self.journal.boundary = partial(self._bounded, "decision")
+
     def run(self) -> int:
         """Until told to stop (0) or until another process holds the Lease (1)."""
         now = self.clock.now()

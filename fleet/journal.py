@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
@@ -91,6 +92,9 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._handlers: dict[str, Handler] = {}
+        self.boundary: Callable[[Callable[[], None]], object] = lambda work: work()
+        """run around each open decision: the process puts its fault boundary here, so that one decision that
+        cannot be carried out by a fault of ours does not keep the others (a pause!) from being"""
 
     def register(self, kind: str, handler: Handler) -> None:
         """Who carries out decisions of this kind; recovery needs it too."""
@@ -124,11 +128,15 @@ class Journal:
 
     def advance(self, now: datetime, kinds: Sequence[str] = ()) -> tuple[Decision, ...]:
         """Take every open decision (of these kinds) as far as it goes; returns those that moved."""
-        moved = []
-        for decision in self.unfinished(kinds):
+        moved: list[Decision] = []
+
+        def take(decision: Decision) -> None:
             after = self.carry_out(decision, now)
             if after.state != decision.state:
                 moved.append(after)
+
+        for decision in self.unfinished(kinds):
+            self.boundary(partial(take, decision))
         return tuple(moved)
 
     def carry_out(self, decision: Decision, now: datetime) -> Decision:

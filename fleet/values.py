@@ -106,7 +106,7 @@ class Money:
         """`$1,204.18` below ten thousand, `$12.4k`, `$1.03M` above; always with the sign first."""
         sign, micros = ("-", -self.micros) if self.micros < 0 else ("", self.micros)
         dollars = Decimal(micros) / MICROS
-        if dollars >= 1_000_000:
+        if dollars >= 999_950:  # what would round to $1000.0k
             return f"{sign}${dollars / 1_000_000:.2f}M"
         if dollars >= 10_000:
             return f"{sign}${dollars / 1_000:.1f}k"

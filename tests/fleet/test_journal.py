@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -261,3 +261,26 @@ def test_history_is_latest_first_by_subject_and_kind(database):
     assert book.history(kind="pause")[0].reasons == ("over its cap",)
     assert book.history(subject="run1", limit=1) == (later,)
     assert book.history(subject="nobody") == ()
+
+
+def test_a_decision_that_faults_does_not_keep_the_others_back(database):
+    """A fault of ours in one handler is bounded by the process; the pause behind it is carried out."""
+    journal = Journal(database)
+    faults: list[str] = []
+
+    def bounded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except KeyError as error:
+            faults.append(str(error))
+
+    broken = Recorder()
+    broken.raises = [KeyError("wording")]
+    journal.boundary = bounded
+    journal.register("alert", broken)
+    journal.register("pause", Recorder())
+    for kind in ("alert", "pause"):
+        journal.decide(NewDecision(kind, f"{kind}:1", "guard", "r1", ("because",), {}), T0)
+
+    assert [decision.kind for decision in journal.advance(T0)] == ["pause"]
+    assert faults == ["'wording'"]
