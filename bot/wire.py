@@ -53,6 +53,7 @@ from fleet.ports import Catalog, Clock, Machines
 from fleet.prices import PriceBook
 from guard import tables as guard_tables
 from launcher import runs as launcher_runs
+from launcher.settings import LauncherSettings
 from scaler import store as scaler_store
 from scaler.settings import ScalerSettings
 
@@ -122,6 +123,7 @@ def data_folder(settings: Settings, environment: Environment) -> Path:
 def build(settings: Settings, environment: Environment) -> Built:
     """Everything, connected. Raises BadInput or Refused in one sentence before anything is written."""
     # What may be wrong in the settings is found out before anything is written.
+    _check_namespace(settings)
     connections = {entry.name: _connect(settings, entry) for entry in settings.core.clusters}
     permissions.require(settings, connections)
     folder = data_folder(settings, environment)
@@ -145,6 +147,18 @@ def build(settings: Settings, environment: Environment) -> Built:
         if not view.wait_synced(SYNC_SECONDS):
             log.warning("cluster not read completely yet", cluster=view.name)
     return Built(service, closers)
+
+
+def _check_namespace(settings: Settings) -> None:
+    """Launches go to a namespace in which we may act. Raises BadInput where it is not listed as governed."""
+    namespace = settings.section("launcher", LauncherSettings).namespace
+    home = settings.home
+    if home.governed and namespace not in home.governed:
+        raise BadInput(
+            f"Launches go to the namespace {namespace!r}, which is not among governed: of cluster {home.name}.",
+            where=settings.document.where(("launcher", "namespace")),
+            hint=f"Set launcher.namespace to one of: {', '.join(home.governed)}.",
+        )
 
 
 class _Progress:

@@ -11,7 +11,7 @@ from bot.operations.house import House
 from bot.operations.runs import scope_of
 from fleet.budget import HoldAnswer, HoldKind, HoldRequest, launch_hold_id
 from fleet.errors import BadInput, OutsideError, Unavailable
-from fleet.model import L_ROLE, Person
+from fleet.model import L_GOVERNED, L_ROLE, Person
 from fleet.values import Money
 from guard.caps import Cap, ScopeKind
 from launcher.load import find_experiment
@@ -218,9 +218,19 @@ def _plan(house: House, prepared: Prepared, now: datetime) -> LaunchPlan:
         stops_after=lasts if lasts is not None and lasts < rendered.hours else None,
         warnings=rendered.warnings,
         objects=len(rendered.objects),
-        problem=_dry_run(house, run, rendered),
+        problem=_not_governed(house, run, now) or _dry_run(house, run, rendered),
         hold=hold,
         answer=house.guard.budget.check(hold, now),
+    )
+
+
+def _not_governed(house: House, run: Run, now: datetime) -> str:
+    """Why nothing may be launched there: governed is what the settings list and the cluster labels."""
+    if run.namespace in house.views[run.cluster].snapshot(now).governed:
+        return ""
+    return (
+        f"Namespace {run.namespace} of cluster {run.cluster} is not governed: it must be listed under governed: in the "
+        f"settings and labelled; type: kubectl label namespace {run.namespace} {L_GOVERNED}=true"
     )
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tests.bot.conftest import buttons_of
+import pytest
+
+from bot.terminal import SECTIONS
+from bot.wire import build
+from config.settings import load_settings
+from fleet.errors import BadInput
+from tests.bot.conftest import SETTINGS, buttons_of
 
 
 def test_a_launch_is_shown_before_anything_is_bought_and_started_by_a_click(lab):
@@ -138,3 +144,31 @@ def test_smart_dashes_from_a_phone_are_understood(lab):
 
     assert answer.startswith("Ada launched dota")
     assert lab.thread("Ada launched dota")[0]
+
+
+def test_nothing_is_launched_where_the_label_is_gone(lab):
+    """Governed is listed and labelled: the label went between card and click, so nothing is created."""
+    lab.say("U1ADA", "/exp launch dota")
+    namespace = lab.host.call(lab.cluster.store.must_get, "namespaces", None, "research")
+    bare = namespace | {"metadata": {**namespace["metadata"], "labels": {}}}
+    lab.host.call(lab.cluster.store.update, "namespaces", bare)
+    lab.go(minutes=1)
+    answer = lab.click("U1ADA", "Launch", "dota")
+    lab.go(minutes=1)
+
+    assert lab.objects("jobs.batch") == []
+    told = answer + " ".join(message["text"] for message in lab.everything())
+    assert "kubectl label namespace research quartermaster.dev/governed=true" in told
+
+
+def test_a_namespace_that_is_not_governed_is_refused_at_start(lab):
+    """Told with file and line before anything is started."""
+    lab.settings.write_text(
+        SETTINGS.replace(
+            "{experiments: ./experiments}", "{experiments: ./experiments, namespace: monitoring}"
+        )
+    )
+    with pytest.raises(
+        BadInput, match=r"quartermaster.yaml:\d+: Launches go to the namespace 'monitoring'.*research"
+    ):
+        build(load_settings(lab.settings, SECTIONS), lab.environment)
