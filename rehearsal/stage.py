@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -144,7 +145,7 @@ class Stage:
         for name, content in self.scenario.files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
+            path.write_text(content if self.guarded else _uncapped(content))
         for name, cluster in self.clusters.items():
             (self.folder / f"kubeconfig-{name}").write_text(json.dumps(cluster.kubeconfig(PRODUCT)))
         path = self.folder / "quartermaster.yaml"
@@ -193,6 +194,11 @@ def complete_settings(scenario: Scenario, *, guarded: bool) -> dict[str, Any]:
         settings.setdefault("scaler", {}).update(COARSE_SCALER)
         serve["lease_duration"] = slack["card_expires"] = "12h"
     return settings
+
+
+def _uncapped(experiment: str) -> str:
+    """An experiment's text whose own cap is lifted too."""
+    return re.sub(r"(\bmax_cost:[ \t]*)[^,}\n#]+", rf"\g<1>{UNLIMITED}", experiment)
 
 
 def _let_me_ask(people: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from fleet.errors import BadInput
 from fleet.values import Money
 from rehearsal.format import Scenario, load_scenario
 from rehearsal.product import only_this_machine
-from rehearsal.runner import Play, play
+from rehearsal.runner import Options, Play, play
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTED = re.search(
@@ -137,3 +137,13 @@ def test_files_never_stand_in_for_what_the_sandbox_writes(name):
     text = documented().replace("  experiments/hello.yaml: |", f"  {name}: |")
     with pytest.raises(BadInput, match=r"is written by the sandbox itself|must stay beside the settings"):
         validate(parse_yaml(text, "s.yaml"), Scenario)
+
+
+def test_without_a_guard_no_cap_is_left(tmp_path):
+    """`--no-guard` lifts an experiment's own cap too: nothing is paused at its dollar."""
+    outcome = play(
+        validate(parse_yaml(documented(), "s.yaml"), Scenario), tmp_path / "play", Options(guarded=False)
+    )
+
+    assert Money.usd("1.02") < outcome.spent["hello"] < Money.usd("1.20")
+    assert outcome.checks == ()
