@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from collections.abc import Callable
 
 import structlog
 from slack_bolt import App
@@ -20,6 +22,7 @@ CONCURRENCY = 4
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
 CLOSE_SECONDS = 1.0
+OPEN_SECONDS = 10.0
 
 
 class Socket:
@@ -49,12 +52,23 @@ class Socket:
         wait = FIRST_WAIT
         while not self._closing.is_set():
             try:
+                # The client's monitor looks at once, before the first socket is open, and would open a second one
+                # in whose place the first is dropped, with what was on its way. It starts when there is one.
+                self._handler.client.current_app_monitor_started = True
                 self._handler.connect()  # type: ignore[no-untyped-call]
+                self._when_open(self._handler.client.current_app_monitor.start)
                 return
             except (SlackApiError, SlackClientError, OSError) as error:
                 log.warning("slack socket does not open", error=str(error), retry_in=wait)
             self._closing.wait(wait)
             wait = min(wait * 2, LONGEST_WAIT)
+
+    def _when_open(self, act: Callable[[], object]) -> None:
+        deadline = time.monotonic() + OPEN_SECONDS
+        while not self.connected and time.monotonic() < deadline and not self._closing.wait(0.02):
+            continue
+        if not self._closing.is_set():
+            act()
 
     def close(self) -> None:
         """Close the socket; what was acknowledged is in the inbox.
