@@ -12,6 +12,7 @@ from bot.operations.house import House
 from bot.operations.launch import run_cap
 from bot.planner import ScalerPlanner
 from bot.quiet import LogChat
+from bot.reign import Reign
 from bot.settings import SlackSettings
 from bot.slack.outbox import Outbox
 from config.people import PeopleDirectory
@@ -20,7 +21,6 @@ from fleet.billing import CostExplorer
 from fleet.db import Database
 from fleet.errors import Unavailable
 from fleet.journal import Journal
-from fleet.kube.lease import KubeLease
 from fleet.kube.objects import KubeObjects
 from fleet.kube.watch import WatchCache
 from fleet.metrics import PrometheusMetrics
@@ -54,7 +54,8 @@ class Outside:
     prices: PriceBook
     metrics: PrometheusMetrics | None
     billing: CostExplorer | None
-    lease: KubeLease
+    reign: Reign
+    """whether this process may write and buy"""
     problems: Callable[[], tuple[str, ...]]
     """what catalogs and machines could not read lately, a sentence each"""
 
@@ -152,6 +153,7 @@ def _guard(
         notifier=notifier,
         metrics=outside.metrics,
         billing=outside.billing,
+        lease=lambda now: outside.reign.refusal(max(now, outside.clock.now())),
     )
     return Guard(database=outside.database, journal=journal, settings=settings, outside=ports)
 

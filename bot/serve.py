@@ -62,13 +62,13 @@ class Task:
     due: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it should run now."""
-        return self.due is None or self.due <= now
+        """Whether it should run now; also where the clock was set back, else nothing would run for so long."""
+        return self.due is None or self.due <= now or self.due - now > self.every
 
     def ran(self, now: datetime) -> None:
-        """Keep the cadence; after a long gap start afresh."""
+        """Keep the cadence; after a long gap, or a clock that was set back, start afresh."""
         following = (self.due or now) + self.every
-        self.due = following if following > now else now + self.every
+        self.due = following if now < following <= now + self.every else now + self.every
 
 
 @dataclass
@@ -146,7 +146,7 @@ class Service:
 
     def step(self, now: datetime) -> None:
         """Everything that there is to do now."""
-        if self._renew_at is None or now >= self._renew_at:
+        if self._renew_at is None or not timedelta(0) < self._renew_at - now <= self.renew_every:
             self._renew_at = now + self.renew_every
             self.reign.renew(now)
         if not self.reign.writes:

@@ -241,11 +241,14 @@ def _outside(
         prices=prices,
         metrics=PrometheusMetrics(environment.prometheus_url) if environment.prometheus_url else None,
         billing=billing,
-        lease=KubeLease(
-            objects[settings.home.name],
-            serve.lease_namespace,
-            serve.lease_name,
-            identity,
+        reign=Reign(
+            KubeLease(
+                objects[settings.home.name],
+                serve.lease_namespace,
+                serve.lease_name,
+                identity,
+                serve.lease_duration,
+            ),
             serve.lease_duration,
         ),
         problems=problems,
@@ -304,7 +307,7 @@ def _service(
     control = ControlSocket(
         settings.resolve(serve.socket) if serve.socket else folder / SOCKET, outside.clock.nudge
     )
-    vitals, meters, reign = Vitals(live={"slack": _connected(talk)}), Meters(), Reign(outside.lease)
+    vitals, meters = Vitals(live={"slack": _connected(talk)}), Meters()
     if serve.health_port is not None:
         health = HealthServer(serve.health_port, vitals, meters)
         health.start()
@@ -320,7 +323,7 @@ def _service(
 
     return Service(
         clock=outside.clock,
-        reign=reign,
+        reign=outside.reign,
         inbox=talk.inbox,
         desk=Desk(house, talk.inbox, talk.chat, talk.callers),
         front=FrontDesk(house, control, talk.chat),
@@ -330,7 +333,7 @@ def _service(
         vitals=vitals,
         meters=meters,
         open_doors=open_doors,
-        note_vitals=vitals_writer(house, (reign, vitals, meters), talk.chat, talk.inbox),
+        note_vitals=vitals_writer(house, (outside.reign, vitals, meters), talk.chat, talk.inbox),
         renew_every=serve.lease_duration / 3,
     )
 

@@ -5,7 +5,8 @@ These are the rows of the fail-safe table that end in "block": each is one sente
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -18,6 +19,10 @@ from guard.runs import KILLED, KILLING, STOPPED, RunBook
 
 class Gate(Protocol):
     """Why nothing may be bought for a scope."""
+
+    def prepare(self, now: datetime) -> None:
+        """Ask the outside what has to be asked, so that `refusal` need not while a transaction is open."""
+        ...
 
     def refusal(self, scope: Scope, now: datetime, *, resuming: bool = False) -> str:
         """A sentence; "" where nothing stands against it. `resuming`: the run's own pause does not count."""
@@ -32,28 +37,47 @@ class Belts(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How old the guard's last look, and a cluster's last word, may be while something is bought."""
+
+    heartbeat: timedelta
+    stale: timedelta
+
+
 class Gatekeeper:
-    """Knows the heartbeat, the stopped runs, the silent clusters and the belts."""
+    """Knows the Lease, the heartbeat, the stopped runs, the silent clusters and the belts."""
 
     def __init__(
-        self, runs: RunBook, caps: CapBook, belts: Belts, *, heartbeat: timedelta, stale: timedelta
+        self,
+        runs: RunBook,
+        caps: CapBook,
+        belts: Belts,
+        *,
+        limits: Limits,
+        lease: Callable[[datetime], str],
     ) -> None:
         self._runs = runs
         self._caps = caps
         self._belts = belts
-        self._heartbeat = heartbeat
-        self._stale = stale
+        self._limits = limits
+        self._lease = lease
         self.last_tick: datetime | None = None
         self.stale_since: Mapping[str, datetime] = {}
         self.fault = ""
         """why the ledger cannot be trusted now; purchases wait"""
+
+    def prepare(self, now: datetime) -> None:
+        """Make sure of the Lease where its last renewal is too long ago."""
+        self._lease(now)
 
     def refusal(self, scope: Scope, now: datetime, *, resuming: bool = False) -> str:
         """The first thing that stands against buying for this scope; "" where nothing does."""
         if self.fault:
             return f"Nothing is bought: {self.fault}."
         return (
-            silence(self.last_tick, now, self._heartbeat)
+            self._lease(now)
+            or silence(self.last_tick, now, self._limits.heartbeat)
             or self._stopped(scope.run, resuming)
             or self._cluster_silent(scope.cluster, now)
             or self._belt(scope)
@@ -70,7 +94,7 @@ class Gatekeeper:
 
     def _cluster_silent(self, cluster: str, now: datetime) -> str:
         since = self.stale_since.get(cluster)
-        if since is None or now - since <= self._stale:
+        if since is None or now - since <= self._limits.stale:
             return ""
         return f"The API of cluster {cluster} has been silent for {format_duration(now - since)}, so nothing is bought there."
 

@@ -110,6 +110,7 @@ class BudgetBook:
 
         `within`: percent of every cap that the commitment must stay inside (hysteresis of a resume).
         """
+        self._gate.prepare(now)
         with self._db.transaction() as connection:
             if self._known(request.id):
                 return HoldAnswer(request.id, granted=True)

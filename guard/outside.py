@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -19,9 +19,18 @@ class Prices(Protocol):
         ...
 
 
+def alone(now: datetime) -> str:
+    """What stands against buying where no Lease is shared with anybody: nothing."""
+    del now
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class GuardPorts:
-    """Everything outside that the guard sees and acts through. `metrics` and `billing` may be missing."""
+    """Everything outside that the guard sees and acts through. `metrics` and `billing` may be missing.
+
+    `lease` says why nothing may be bought now; "" while this process surely is the one that decides.
+    """
 
     views: Sequence[ClusterView]
     machines: Sequence[Machines]
@@ -31,3 +40,4 @@ class GuardPorts:
     notifier: Notifier
     metrics: Metrics | None = None
     billing: Billing | None = None
+    lease: Callable[[datetime], str] = alone

@@ -17,7 +17,7 @@ from guard.capbook import CapBook, window_key
 from guard.caps import OWN, Cap, CapStatus, ScopeKind, Standing, window_at
 from guard.events import About, CapFigures, ForecastFigures
 from guard.forecast import completion, progress_of
-from guard.gate import Gatekeeper
+from guard.gate import Gatekeeper, Limits
 from guard.history import History
 from guard.hold_records import HoldRecords
 from guard.holds import BudgetBook
@@ -52,8 +52,8 @@ class GuardState:
             self.runs,
             self.caps,
             self.history,
-            heartbeat=settings.heartbeat_limit,
-            stale=settings.stale_limit,
+            limits=Limits(settings.heartbeat_limit, settings.stale_limit),
+            lease=outside.lease,
         )
         self.gate.last_tick = self.ledger.marked
         self.budget = BudgetBook(

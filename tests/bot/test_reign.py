@@ -31,7 +31,7 @@ class Held:
 def standings(*answers, epochs=()):
     """How a reign stands after each answer."""
     lease = Held()
-    reign = Reign(lease)
+    reign = Reign(lease, timedelta(seconds=60))
     found = []
     for index, answer in enumerate(answers):
         lease.answers = [answer]
@@ -77,3 +77,29 @@ def test_waiting_for_a_lease_is_not_losing_it():
 
     assert found == [Standing.WAITING] * 3 + [Standing.HELD]
     assert reign.writes
+
+
+def test_nothing_stands_against_buying_while_it_was_renewed_lately():
+    """Half of the duration is not over: the API is not asked."""
+    _, reign = standings(True)
+
+    assert reign.refusal(T0 + timedelta(seconds=29)) == ""
+
+
+def test_a_hold_late_in_a_long_step_renews_first():
+    """The step began long ago: what was sure then need not be so now."""
+    _, reign = standings(True)
+    reign._lease.answers = [True, False]
+
+    assert reign.refusal(T0 + timedelta(seconds=31)) == ""
+    assert reign.refusal(T0 + timedelta(seconds=62)).startswith("me holds the Lease")
+    assert reign.standing is Standing.LOST
+
+
+def test_a_clock_set_back_renews_first_too():
+    """The last renewal lies in the future: nothing follows from it."""
+    _, reign = standings(True)
+    reign._lease.answers = [Unavailable("no answer")]
+
+    assert "not sure" in reign.refusal(T0 - timedelta(seconds=31))
+    assert not reign.buys

@@ -8,6 +8,7 @@ import pytest
 
 from bot.operations.scale import ScaleOrder, scale
 from bot.operations.stop import pause
+from fleet.errors import Unavailable
 from tests.bot.conftest import DOTA, Lab, buttons_of
 
 
@@ -46,6 +47,29 @@ def test_a_pause_is_said_when_it_is_true_and_a_resume_undoes_it(running):
     assert any("is being paused by Ada. lunch." in text for text in texts)
     assert any("is paused, verified" in text for text in texts)
     assert "Running" not in stopped
+    assert phases(running).count("Running") == 5
+
+
+def test_nothing_is_resumed_while_the_lease_is_not_surely_ours(running, monkeypatch):
+    """The home API hides the Lease: a pause goes on, a resume is refused in words, and works again later."""
+    lease = running.built.service.reign._lease
+
+    def silent(now):
+        raise Unavailable(f"No answer at {now}.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(lease, "acquire", silent)
+        running.go(minutes=2)
+        running.say("U1ADA", "/exp pause dota --reason lunch")
+        running.go(minutes=1)
+        refused = running.say("U1ADA", "/exp resume dota")
+        stopped = phases(running)
+    running.go(minutes=2)
+    running.say("U1ADA", "/exp resume dota")
+    running.go(minutes=5)
+
+    assert "Running" not in stopped
+    assert "not sure that this process may still decide" in refused
     assert phases(running).count("Running") == 5
 
 

@@ -50,6 +50,7 @@ class Lab:
         self.metrics = FakeMetrics()
         self.billing = FakeBilling()
         self.now = self.start
+        self.lease = ""
         self.database = Database(self.path, [JOURNAL, MIGRATIONS])
         self.boot()
 
@@ -69,6 +70,7 @@ class Lab:
                 notifier=self.notifier,
                 metrics=self.metrics,
                 billing=self.billing,
+                lease=lambda now: self.lease,
             ),
         )
         return self.guard

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import Unavailable
 from fleet.model import Price
-from fleet.ports import Scope
+from fleet.ports import HoldKind, Scope
 from fleet.values import Money
 from guard.events import (
     CountdownArmed,
@@ -22,8 +22,8 @@ from guard.events import (
     UnpausedByHand,
 )
 from tests.builders import T0, pod
-from tests.guard.fakes import labels
-from tests.guard.lab import Lab
+from tests.guard.fakes import ADA, labels
+from tests.guard.lab import Lab, hold
 
 MINUTE = timedelta(minutes=1)
 RUN = Scope(cluster="home", team="vision", person="U1", experiment="dota", run="abcde")
@@ -214,3 +214,21 @@ def test_bill_that_cannot_be_read_stops_nothing(lab):
     lab.pass_time(timedelta(minutes=5), hours=17)
     assert "could not be read" in lab.notifier.of(Digest)[0].notes[0]
     assert "could not be read" in lab.guard.bill("2026-11-06", lab.now).note
+
+
+@pytest.mark.parametrize("kind", list(HoldKind))
+def test_no_hold_of_any_kind_while_the_lease_is_not_surely_ours(kind):
+    """Somebody else may be deciding: launches, scaling, resumes and purchases wait alike, pauses do not."""
+    lab = Lab()
+    lab.run()
+    lab.tick()
+    lab.lease = "It is not sure that this process may still decide, and nothing is bought."
+
+    answer = lab.guard.budget.hold(replace(hold("x", "1"), kind=kind), lab.now)
+    assert (answer.granted, answer.reason) == (False, lab.lease)
+
+    without, lab.lease = lab.lease, ""
+    assert lab.guard.budget.hold(replace(hold("x", "1"), kind=kind), lab.now).granted
+
+    lab.lease = without
+    assert lab.guard.requested_pause("abcde", "home", ADA, "enough", lab.now).state != "failed"
