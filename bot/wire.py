@@ -44,6 +44,7 @@ from fleet.clouds.onprem import OnPremCatalog, OnPremMachines
 from fleet.db import Database
 from fleet.errors import BadInput
 from fleet.kube.connection import Connection, connect
+from fleet.kube.identity import HomeUid
 from fleet.kube.lease import KubeLease
 from fleet.kube.objects import KubeObjects
 from fleet.kube.watch import WatchCache
@@ -217,8 +218,6 @@ def _outside(
         else RealClock()
     )
     objects = {name: KubeObjects(connection) for name, connection in connections.items()}
-    serve = settings.section("serve", ServeSettings)
-    identity = _identity(folder)
     pools = settings.pools()
     catalogs: dict[str, Catalog] = {"onprem": OnPremCatalog(pools)}
     machines: dict[str, Machines] = {"onprem": OnPremMachines()}
@@ -227,7 +226,11 @@ def _outside(
     if any(pool.provider == "aws" for pool in pools):
         clients = AwsClients(environment.aws_endpoint or None)
         catalog = AwsCatalog(pools, clients)
-        bought = AwsMachines(pools, clients, _joins(settings, environment, connections), clock)
+        joins, home = (
+            _joins(settings, environment, connections),
+            HomeUid(objects[settings.home.name], settings.home.name),
+        )
+        bought = AwsMachines(pools, clients, joins, clock, home)
         catalogs["aws"], machines["aws"] = catalog, bought
         problems = lambda: (*catalog.problems, *bought.problems)  # noqa: E731
         prices, billing = PriceBook(pools, [catalog]), CostExplorer(clients)
@@ -241,18 +244,15 @@ def _outside(
         prices=prices,
         metrics=PrometheusMetrics(environment.prometheus_url) if environment.prometheus_url else None,
         billing=billing,
-        reign=Reign(
-            KubeLease(
-                objects[settings.home.name],
-                serve.lease_namespace,
-                serve.lease_name,
-                identity,
-                serve.lease_duration,
-            ),
-            serve.lease_duration,
-        ),
+        reign=_reign(settings, objects[settings.home.name], folder),
         problems=problems,
     )
+
+
+def _reign(settings: Settings, home: KubeObjects, folder: Path) -> Reign:
+    serve = settings.section("serve", ServeSettings)
+    lease = KubeLease(home, serve.lease_namespace, serve.lease_name, _identity(folder), serve.lease_duration)
+    return Reign(lease, serve.lease_duration)
 
 
 def _joins(

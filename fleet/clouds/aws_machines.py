@@ -8,7 +8,7 @@ DescribeInstances, which lags by seconds, lists it too.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ import structlog
 from fleet.clouds.aws import AwsClients
 from fleet.clouds.aws_errors import translated
 from fleet.errors import BadInput, Conflict, NoCapacity, NotFound, OutsideError, Unavailable
-from fleet.model import L_CAPACITY_TYPE, L_CLUSTER, L_HOLD, L_POOL, LABEL, CapacityType, Instance
+from fleet.model import L_CAPACITY_TYPE, L_CLUSTER, L_FLEET, L_HOLD, L_POOL, LABEL, CapacityType, Instance
 from fleet.pools import Pool, Region
 from fleet.ports import Clock, LaunchRequest, LaunchResult
 from fleet.values import utc
@@ -46,17 +46,27 @@ class Join:
 
 
 class AwsMachines:
-    """The `Machines` port on EC2, for the regions of the AWS pools."""
+    """The `Machines` port on EC2, for the regions of the AWS pools.
+
+    `fleet` names this installation (raises OutsideError while it cannot be told): in an account that is shared
+    with another one, machines are ours by its tag, whatever the clusters are called.
+    """
 
     provider = "aws"
 
     def __init__(
-        self, pools: Sequence[Pool], clients: AwsClients, joins: Mapping[str, Join], clock: Clock
+        self,
+        pools: Sequence[Pool],
+        clients: AwsClients,
+        joins: Mapping[str, Join],
+        clock: Clock,
+        fleet: Callable[[], str],
     ) -> None:
         self._pools = {pool.name: pool for pool in pools if pool.provider == self.provider}
         self._clients = clients
         self._joins = dict(joins)
         self._clock = clock
+        self._fleet = fleet
         self._recent: dict[str, tuple[Instance, datetime]] = {}
         self._refused: dict[str, datetime] = {}
         self._last: dict[str, tuple[Instance, ...]] = {}
@@ -106,7 +116,7 @@ class AwsMachines:
         return error
 
     def describe(self) -> tuple[Instance, ...]:
-        """All machines with our clusters' tags, and those just bought that are not listed yet.
+        """All machines with this installation's and our clusters' tags, and those just bought that are not listed yet.
 
         A region that does not answer keeps its last list (see `problems`); where it never had one, the
         error is raised: nothing may be concluded from what is missing.
@@ -188,11 +198,12 @@ class AwsMachines:
         return self._described(request.region, f"tag:{L_HOLD}", [request.token])
 
     def _described(self, region: str, name: str, values: list[str]) -> tuple[Instance, ...]:
+        filters = [{"Name": name, "Values": values}, {"Name": f"tag:{L_FLEET}", "Values": [self._fleet()]}]
         with translated(f"DescribeInstances in {region}"):
             pages = (
                 self._clients.ec2(region)
                 .get_paginator("describe_instances")
-                .paginate(Filters=[{"Name": name, "Values": values}], PaginationConfig={"PageSize": 1000})
+                .paginate(Filters=filters, PaginationConfig={"PageSize": 1000})
             )
             return tuple(
                 instance(found, region)
@@ -233,6 +244,7 @@ class AwsMachines:
             L_POOL: request.pool,
             L_CAPACITY_TYPE: str(request.capacity_type),
             L_HOLD: request.token,
+            L_FLEET: self._fleet(),
         }
         tags.setdefault("Name", f"{request.cluster}-{request.pool}")
         parameters: dict[str, Any] = {
@@ -287,11 +299,11 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def node_labels(tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags of ours that a node may carry as labels (not the hold: it differs a purchase, not a kind)."""
+    """The tags of ours that a node may carry as labels (not what a purchase or an installation is told by)."""
     return {
         key: value
         for key, value in tags.items()
-        if key.startswith(f"{LABEL}/") and key != L_HOLD and _LABEL_VALUE.fullmatch(value)
+        if key.startswith(f"{LABEL}/") and key not in (L_HOLD, L_FLEET) and _LABEL_VALUE.fullmatch(value)
     }
 
 

@@ -76,8 +76,8 @@ class Provider:
     cloud: Cloud
     host: Host
     clock: WorldClock
-    again: Callable[[], AwsMachines]
-    """the Machines port as it is after a restart of the process"""
+    again: Callable[..., AwsMachines]
+    """the Machines port as it is after a restart of the process, or (with a name) of another installation"""
 
     def pass_(self, **duration: float) -> None:
         """Let world time pass."""
@@ -130,8 +130,8 @@ def sandbox_aws() -> Iterator[Provider]:
         clock, chosen = WorldClock(cloud.world), pools()
         joins = {"home": Join("http://127.0.0.1:1", "token")}
 
-        def machines() -> AwsMachines:
-            return AwsMachines(chosen, clients, joins, clock)
+        def machines(fleet: Callable[[], str] = lambda: "uid-home") -> AwsMachines:
+            return AwsMachines(chosen, clients, joins, clock, fleet)
 
         yield Provider(
             AwsCatalog(chosen, clients),

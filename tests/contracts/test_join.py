@@ -66,7 +66,7 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Place]]:
         view = WatchCache(connect(file, None, False, "home"), "home", [])
         views.append(view)
         assert view.wait_synced(10)
-        machines = AwsMachines(chosen, clients, joins, clock)
+        machines = AwsMachines(chosen, clients, joins, clock, lambda: "uid-home")
         return Place(cluster, machines, AwsCatalog(chosen, clients), view, clock)
 
     yield make

@@ -54,6 +54,16 @@ def bought(provider: Provider) -> int:
     return len(provider.cloud.machines())
 
 
+def test_machines_of_another_installation_are_never_ours(provider):
+    """Two that share an account, a region and even the cluster's name see their own machines only."""
+    theirs = provider.again(lambda: "uid-other")
+    kept = {one.id for one in theirs.launch(request(1, token="theirs")).instances}
+    ours = {one.id for one in provider.machines.launch(request(2)).instances}
+    provider.pass_(seconds=120)
+    assert {one.id for one in provider.machines.describe()} == ours
+    assert {one.id for one in theirs.describe()} == kept
+
+
 def test_what_is_bought_is_listed_at_once_and_stays(provider):
     """Bought machines are listed before the provider lists them, and once only afterwards."""
     result = provider.machines.launch(request(3))

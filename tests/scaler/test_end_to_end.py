@@ -136,7 +136,7 @@ class House:
                 views=(self.view,),
                 objects=objects,
                 catalogs={"aws": AwsCatalog((POOL,), clients)},
-                machines={"aws": AwsMachines((POOL,), clients, joins, self.clock)},
+                machines={"aws": AwsMachines((POOL,), clients, joins, self.clock, lambda: "uid-home")},
                 budget=self.budget,
                 notifier=self.notifier,
                 pools=(POOL,),

@@ -17,7 +17,11 @@ from tests.builders import T0
 from tests.fleet.clouds.stubbed import StubbedAws, Ticking, launch, pool, raw_instance
 
 JOINS = {"home": Join("http://127.0.0.1:6443", "join-token", "Q0E=")}
-OURS = {"Filters": [{"Name": "tag:quartermaster.dev/cluster", "Values": ["home"]}], "MaxResults": 1000}
+FLEET = {"Name": "tag:quartermaster.dev/fleet", "Values": ["uid-home"]}
+OURS = {
+    "Filters": [{"Name": "tag:quartermaster.dev/cluster", "Values": ["home"]}, FLEET],
+    "MaxResults": 1000,
+}
 
 
 @pytest.fixture
@@ -37,7 +41,12 @@ def clock() -> Ticking:
 @pytest.fixture
 def machines(aws, clock) -> AwsMachines:
     """Machines of one pool."""
-    return AwsMachines([pool()], aws, JOINS, clock)
+    return AwsMachines([pool()], aws, JOINS, clock, ours)
+
+
+def ours() -> str:
+    """The name of this installation."""
+    return "uid-home"
 
 
 def sends(aws: StubbedAws, *instances: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +81,7 @@ def test_a_launch_says_everything_a_machine_needs_to_join(aws, machines):
         "quartermaster.dev/pool": "aws",
         "quartermaster.dev/capacity-type": "on-demand",
         "quartermaster.dev/hold": "hold-1",
+        "quartermaster.dev/fleet": "uid-home",
     }
     labels = (
         "disk=fast,quartermaster.dev/capacity-type=on-demand,quartermaster.dev/cluster=home,"
@@ -138,7 +148,10 @@ def test_a_token_that_aws_refuses_is_looked_up_by_its_tag(aws, machines, clock):
     stub.add_response(
         "describe_instances",
         {"Reservations": [{"Instances": [raw_instance("i-1"), raw_instance("i-2")]}]},
-        {"Filters": [{"Name": "tag:quartermaster.dev/hold", "Values": ["hold-1"]}], "MaxResults": 1000},
+        {
+            "Filters": [{"Name": "tag:quartermaster.dev/hold", "Values": ["hold-1"]}, FLEET],
+            "MaxResults": 1000,
+        },
     )
     assert [one.id for one in machines.launch(launch(2)).instances] == ["i-1", "i-2"]
     for seconds, kind in ((0, Unavailable), (60, Unavailable), (1, Conflict)):
@@ -169,7 +182,7 @@ def test_a_request_that_does_not_fit_the_settings_is_not_sent(machines, change, 
 
 def test_user_data_that_are_too_long_are_not_sent(aws, clock):
     """EC2 takes 16 KB."""
-    big = AwsMachines([pool(user_data="x" * 16_385)], aws, JOINS, clock)
+    big = AwsMachines([pool(user_data="x" * 16_385)], aws, JOINS, clock, ours)
     with pytest.raises(BadInput, match="longer than 16384 bytes"):
         big.launch(launch())
 
@@ -220,7 +233,7 @@ def test_a_launch_is_listed_although_aws_lags(aws, machines, clock):
 def test_a_region_that_does_not_answer_keeps_its_last_list(aws, clock):
     """Machines do not vanish with an API; what was never listed raises."""
     regions = tuple(Region(name, (Zone(f"{name}a", "s"),), "ami") for name in ("us-west-2", "eu-west-1"))
-    machines = AwsMachines([pool(regions=regions)], aws, JOINS, clock)
+    machines = AwsMachines([pool(regions=regions)], aws, JOINS, clock, ours)
     listing(aws, raw_instance("i-1"))
     aws.ec2_stub("eu-west-1").add_client_error("describe_instances", "Unavailable", "no", 503)
     with pytest.raises(Unavailable):
@@ -300,7 +313,7 @@ def test_ending_without_permission_is_refused(aws, machines):
 def test_interruptions_are_asked_where_spot_is_bought(aws, clock, machines):
     """Machines marked for termination are named; without spot pools nothing is asked."""
     assert machines.interruptions() == ()
-    spot = AwsMachines([pool(capacity_types=(CapacityType.SPOT,))], aws, JOINS, clock)
+    spot = AwsMachines([pool(capacity_types=(CapacityType.SPOT,))], aws, JOINS, clock, ours)
     aws.ec2_stub().add_response(
         "describe_spot_instance_requests", {"SpotInstanceRequests": [{"InstanceId": "i-1"}, {}]}
     )
