@@ -11,7 +11,7 @@ import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, Protocol
@@ -46,6 +46,13 @@ def create_decisions(db: SqliteUtils) -> None:
     )
 
 
+@MIGRATIONS()
+def add_patience(db: SqliteUtils) -> None:
+    """Since when a decision's steps fail, and when the next try is due."""
+    db.execute("ALTER TABLE decisions ADD COLUMN failing_since TEXT")
+    db.execute("ALTER TABLE decisions ADD COLUMN next_try TEXT")
+
+
 class Verdict(Enum):
     """What verifying found."""
 
@@ -55,7 +62,10 @@ class Verdict(Enum):
 
 
 class Handler(Protocol):
-    """Carries out one kind of decision. Every method may be called again after a crash."""
+    """Carries out one kind of decision. Every method may be called again after a crash.
+
+    Where `decision.last_try` is true and the method raises an OutsideError, nothing is tried again: undo first.
+    """
 
     def act(self, decision: Decision, now: datetime) -> Mapping[str, Any]:
         """Do it; what is returned is stored in `decision.result`. Raise a typed error to be tried again."""
@@ -83,7 +93,35 @@ class NewDecision:
 
 
 OPEN_STATES = ("decided", "acted", "verified")
-MAX_ATTEMPTS = 20
+FIRST_WAIT = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a kind of decision is tried again while the outside fails it.
+
+    Waits double from two seconds up to `slowest`. `gives_up` counts from the first failure in a row: an API that is
+    upgraded or a cloud that is throttled for an hour is no reason to drop what somebody decided, yet nobody wants
+    a launch of this morning to start tonight. None: never given up, as for what ends the spending.
+    """
+
+    slowest: timedelta = timedelta(minutes=1)
+    gives_up: timedelta | None = timedelta(hours=2)
+
+    def wait(self, attempts: int) -> timedelta:
+        """How long to wait after this many failures in a row."""
+        doublings: int = 2 ** min(attempts - 1, 10)
+        return min(FIRST_WAIT * doublings, self.slowest)
+
+    def over(self, failing_since: datetime | None, now: datetime) -> bool:
+        """Whether a failure now would be the last."""
+        return (
+            self.gives_up is not None and failing_since is not None and now - failing_since >= self.gives_up
+        )
+
+
+STOPS = Patience(slowest=timedelta(seconds=15), gives_up=None)
+"""for whatever ends spending"""
 
 
 class Journal:
@@ -92,13 +130,15 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._handlers: dict[str, Handler] = {}
+        self._patience: dict[str, Patience] = {}
         self.boundary: Callable[[Callable[[], None]], object] = lambda work: work()
         """run around each open decision: the process puts its fault boundary here, so that one decision that
         cannot be carried out by a fault of ours does not keep the others (a pause!) from being"""
 
-    def register(self, kind: str, handler: Handler) -> None:
-        """Who carries out decisions of this kind; recovery needs it too."""
+    def register(self, kind: str, handler: Handler, patience: Patience | None = None) -> None:
+        """Who carries out decisions of this kind, and how long they are tried; recovery needs it too."""
         self._handlers[kind] = handler
+        self._patience[kind] = patience or Patience()
 
     def decide(self, new: NewDecision, now: datetime) -> Decision:
         """Record a decision; where its key is known already, that earlier decision is returned."""
@@ -127,7 +167,7 @@ class Journal:
         return decision
 
     def advance(self, now: datetime, kinds: Sequence[str] = ()) -> tuple[Decision, ...]:
-        """Take every open decision (of these kinds) as far as it goes; returns those that moved."""
+        """Take every open decision (of these kinds) that is due as far as it goes; returns those that moved."""
         moved: list[Decision] = []
 
         def take(decision: Decision) -> None:
@@ -136,16 +176,24 @@ class Journal:
                 moved.append(after)
 
         for decision in self.unfinished(kinds):
-            self.boundary(partial(take, decision))
+            if self._due(decision, now):
+                self.boundary(partial(take, decision))
         return tuple(moved)
+
+    def _due(self, decision: Decision, now: datetime) -> bool:
+        """Not while it waits after a failure; a wait longer than any of ours is a clock that was set back."""
+        if decision.next_try is None or decision.kind not in self._patience:
+            return True
+        return not timedelta(0) < decision.next_try - now <= self._patience[decision.kind].slowest
 
     def carry_out(self, decision: Decision, now: datetime) -> Decision:
         """Take one decision through act, verify and announce, as far as it goes now."""
         handler = self._handlers.get(decision.kind)
         if handler is None:
             return decision
+        last = self._patience[decision.kind].over(decision.failing_since, now)
         try:
-            return self._steps(decision, handler, now)
+            return self._steps(replace(decision, last_try=last), handler, now)
         except OutsideError as error:
             return self._failed_attempt(decision, error, now)
         except QuartermasterError as error:
@@ -154,9 +202,10 @@ class Journal:
     def _steps(self, decision: Decision, handler: Handler, now: datetime) -> Decision:
         if decision.state == "decided":
             result = dict(handler.act(decision, now))
-            decision = self._move(replace(decision, result=result), "acted", now)
+            decision = self._answered(self._move(replace(decision, result=result), "acted", now))
         if decision.state == "acted":
             verdict = handler.verify(decision, now)
+            decision = self._answered(decision)
             if verdict is Verdict.NOT_YET:
                 return decision
             if verdict is Verdict.FAILED:
@@ -172,12 +221,35 @@ class Journal:
         log.warning(
             "step failed", decision=current.id, kind=current.kind, state=current.state, error=str(error)
         )
-        with self._db.transaction() as connection:
-            connection.execute("UPDATE decisions SET attempts = attempts + 1 WHERE id = ?", (current.id,))
+        patience = self._patience[current.kind]
+        since = current.failing_since or now
+        tried = replace(
+            current,
+            attempts=current.attempts + 1,
+            failing_since=min(since, now),
+            next_try=now + patience.wait(current.attempts + 1),
+        )
+        with self._db.transaction():
+            self._keep_patience(tried)
             self._note(current.id, "error", now, {"error": str(error), "code": error.code})
-        if current.attempts + 1 >= MAX_ATTEMPTS:
-            return self._fail(current, error, now)
-        return replace(current, attempts=current.attempts + 1)
+        if patience.over(current.failing_since, now):
+            return self._fail(tried, error, now)
+        return tried
+
+    def _answered(self, decision: Decision) -> Decision:
+        """The outside answers (again): what failed before is forgotten."""
+        if decision.attempts:
+            decision = replace(decision, attempts=0, failing_since=None, next_try=None)
+            self._keep_patience(decision)
+        return decision
+
+    def _keep_patience(self, decision: Decision) -> None:
+        since, due = decision.failing_since, decision.next_try
+        with self._db.transaction() as connection:
+            connection.execute(
+                "UPDATE decisions SET attempts = ?, failing_since = ?, next_try = ? WHERE id = ?",
+                (decision.attempts, since and rfc3339(since), due and rfc3339(due), decision.id),
+            )
 
     def _fail(self, decision: Decision, error: QuartermasterError, now: datetime) -> Decision:
         current = self.get(decision.id) or decision
@@ -247,4 +319,6 @@ def _decision(row: Mapping[str, Any]) -> Decision:
         state=row["state"],
         result=json.loads(row["result"]),
         attempts=row["attempts"],
+        failing_since=utc(row["failing_since"]) if row["failing_since"] else None,
+        next_try=utc(row["next_try"]) if row["next_try"] else None,
     )

@@ -331,3 +331,9 @@ class Decision:
     """decided → acted → verified → announced; or failed"""
     result: Mapping[str, Any] = field(default_factory=dict)
     attempts: int = 0
+    """failures in a row"""
+    failing_since: datetime | None = None
+    next_try: datetime | None = None
+    """not before, while the outside fails it"""
+    last_try: bool = False
+    """it is given up where this try fails too"""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from fleet.db import Database
 from fleet.errors import BadInput, OutsideError
-from fleet.journal import Journal, NewDecision
+from fleet.journal import STOPS, Journal, NewDecision
 from fleet.model import Decision, Person
 from fleet.ports import Scope
 from fleet.values import Money
@@ -45,7 +45,7 @@ class Guard:
             ("digest", DigestHandler(self._state)),
             ("bill", BillHandler(self._state)),
         ):
-            journal.register(kind, handler)
+            journal.register(kind, handler, STOPS if kind in ("pause", "kill") else None)
 
     @property
     def budget(self) -> BudgetBook:

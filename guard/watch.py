@@ -15,7 +15,7 @@ from guard.answers import TickReport
 from guard.capbook import window_key
 from guard.caps import Standing, window_at
 from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide
-from guard.events import ApprovalLapsed, CountdownCancelled, UnpausedByHand
+from guard.events import ApprovalLapsed, CountdownCancelled, DecisionFailed, UnpausedByHand
 from guard.history import Request, request_id
 from guard.look import Look, Looked
 from guard.moments import micros
@@ -372,3 +372,11 @@ class Watch:
             if run.run not in open_:
                 self._state.runs.move(run.run, PAUSED, now)
                 self._state.budget.release_run(run.run, now, "the resume failed")
+                self._given_up(run, now)
+
+    def _given_up(self, run: Run, now: datetime) -> None:
+        """Say why the run stays paused, once a resume."""
+        for decision in self._state.journal.history(subject=run.run, kind="resume", limit=1):
+            reason = f"{run.run} stays paused, ask again when the cause is gone. {decision.result.get('error', '')}"
+            event = DecisionFailed(run.about, "resume", reason.strip(), decision.id)
+            self.notices.tell(event, f"{decision.id}:failed", now)

@@ -10,7 +10,7 @@ from config.source import suggestion
 from fleet.budget import HoldRequest
 from fleet.db import Database
 from fleet.errors import BadInput, OutsideError
-from fleet.journal import Journal, NewDecision
+from fleet.journal import STOPS, Journal, NewDecision
 from fleet.model import L_RUN, ClusterSnapshot, Decision, Job, Ref
 from fleet.ports import WorkState
 from launcher.finish import FinishHandler, judge
@@ -39,7 +39,7 @@ class Launcher:
         self._launching = LaunchHandler(self.runs, settings, outside)
         journal.register("launch", self._launching)
         journal.register("scale", ScaleHandler(self.runs, outside))
-        journal.register("finish", FinishHandler(self.runs, outside))
+        journal.register("finish", FinishHandler(self.runs, outside), STOPS)
 
     def prepare(self, order: Order, now: datetime) -> Prepared:
         """What the order would create, with the run id that it will have; nothing is stored. Raises BadInput."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from config.source import suggestion
 from fleet.errors import BadInput, NotFound, OutsideError, Refused
-from fleet.journal import MAX_ATTEMPTS, Verdict
+from fleet.journal import Verdict
 from fleet.model import Decision, Pod, Ref
 from fleet.ports import Objects
 from launcher.events import Scaled
@@ -143,7 +143,7 @@ class ScaleHandler:
             self._give_back(decision, now, str(error))
             raise LaunchRefused(str(error)) from error
         except OutsideError as error:
-            if decision.attempts + 1 >= MAX_ATTEMPTS:
+            if decision.last_try:
                 self._give_back(decision, now, str(error))
             raise
         return {"patch": decision.payload["patch"]}

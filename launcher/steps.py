@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from fleet.errors import BadInput, Conflict, NotFound, OutsideError, Refused, Unavailable
-from fleet.journal import MAX_ATTEMPTS, Verdict
+from fleet.journal import Verdict
 from fleet.model import A_PAUSED, L_RUN, Decision, Ref
 from fleet.ports import Manifest, Objects
 from launcher.events import LaunchFailed, LaunchStarted
@@ -50,7 +50,7 @@ class LaunchHandler:
             self.undo(run, decision, now, str(error))
             raise LaunchRefused(str(error)) from error
         except OutsideError as error:
-            if decision.attempts + 1 >= MAX_ATTEMPTS:
+            if decision.last_try:
                 self.undo(run, decision, now, str(error))
             raise
 

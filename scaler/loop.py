@@ -11,7 +11,7 @@ import structlog
 from fleet.budget import HoldKind
 from fleet.db import Database
 from fleet.errors import OutsideError
-from fleet.journal import Journal
+from fleet.journal import STOPS, Journal
 from fleet.model import ClusterSnapshot, Offer, Pod, Ref
 from fleet.pools import Pool
 from fleet.ports import Quota
@@ -67,7 +67,7 @@ class Scaler:
         self._digests: dict[str, _Digest] = {}
         self._plans: dict[str, Plan] = {}
         self._doubts: dict[str, datetime] = {}
-        journal.register(KIND, EndingHandler(self._store, outside))
+        journal.register(KIND, EndingHandler(self._store, outside), STOPS)
 
     @property
     def memory(self) -> Memory:

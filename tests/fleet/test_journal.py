@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from fleet.db import Database
 from fleet.errors import BadInput, Unavailable
-from fleet.journal import MAX_ATTEMPTS, MIGRATIONS, Journal, NewDecision, Verdict
+from fleet.journal import MIGRATIONS, STOPS, Journal, NewDecision, Patience, Verdict
 from fleet.model import Decision
 from tests.builders import T0
 
@@ -30,6 +31,7 @@ class Recorder:
         self.dies: set[tuple[str, str]] = set()
         self.raises: list[Exception] = []
         self.verdicts: list[Verdict] = []
+        self.last: list[bool] = []
 
     def _at(self, step: str, when: str) -> None:
         if (step, when) in self.dies:
@@ -39,6 +41,7 @@ class Recorder:
     def act(self, decision: Decision, now: Any) -> dict[str, Any]:
         """Do it once, however often it is asked."""
         self.calls.append("act")
+        self.last.append(decision.last_try)
         self._at("act", "before")
         if self.raises:
             raise self.raises.pop(0)
@@ -70,6 +73,7 @@ def found(book: Journal, decision: Decision) -> Decision:
     return stands
 
 
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 NEW = NewDecision("pause", "pause:run1", "U1", "run1", ("over its cap",), {"run": "run1"})
 
 
@@ -81,10 +85,10 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened.close()
 
 
-def journal(database: Database, handler: Recorder) -> Journal:
+def journal(database: Database, handler: Recorder, patience: Patience | None = None) -> Journal:
     """A journal as it is after a start of the process."""
     made = Journal(database)
-    made.register("pause", handler)
+    made.register("pause", handler, patience)
     return made
 
 
@@ -188,20 +192,22 @@ def test_a_failed_verdict_ends_it(database):
     assert "announce" not in handler.calls
 
 
-def test_an_outside_error_is_tried_again_up_to_a_limit(database):
-    """Each failed attempt is counted and noted with its code; after twenty the decision has failed."""
+def test_an_outside_error_is_tried_again_for_two_hours(database):
+    """Each failed attempt is noted with its code; the one after two hours is the last, and its handler knows."""
     handler = Recorder()
-    handler.raises = [Unavailable("no answer", code="503")] * MAX_ATTEMPTS
+    handler.raises = [Unavailable("no answer", code="503")] * 200
     book = journal(database, handler)
     decision = book.decide(NEW, T0)
-    for _ in range(MAX_ATTEMPTS - 1):
-        book.advance(T0)
-    assert (found(book, decision).state, found(book, decision).attempts) == ("decided", MAX_ATTEMPTS - 1)
-    book.advance(T0)
+    for minute in range(0, 120, 2):
+        book.advance(T0 + minute * MINUTE)
+    assert (found(book, decision).state, found(book, decision).attempts) == ("decided", 60)
+    assert handler.last == [False] * 60
+    book.advance(T0 + 120 * MINUTE)
     assert found(book, decision).state == "failed"
+    assert handler.last[-1]
     assert "no answer" in found(book, decision).result["error"]
     errors = [step for step in book.steps(decision.id) if step["step"] == "error"]
-    assert len(errors) == MAX_ATTEMPTS
+    assert len(errors) == 61
     assert errors[0]["detail"] == {"error": "no answer", "code": "503"}
 
 
@@ -210,9 +216,63 @@ def test_an_outside_error_that_passes_is_forgotten(database):
     handler = Recorder()
     handler.raises = [Unavailable("no answer")]
     book = journal(database, handler)
-    book.decide(NEW, T0)
+    decision = book.decide(NEW, T0)
     assert book.advance(T0) == ()
-    assert [moved.state for moved in book.advance(T0)] == ["announced"]
+    assert [moved.state for moved in book.advance(T0 + SECOND)] == []
+    assert [moved.state for moved in book.advance(T0 + 2 * SECOND)] == ["announced"]
+    after = found(book, decision)
+    assert (after.attempts, after.failing_since, after.next_try) == (0, None, None)
+
+
+def test_an_answer_that_is_not_yet_ends_the_counting(database):
+    """Two hours count from the first failure in a row: a world that answers, and is not there yet, is no failure."""
+    handler = Recorder()
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    handler.raises = [Unavailable("no answer")]
+    book.advance(T0)
+    handler.verdicts = [Verdict.NOT_YET]
+    book.advance(T0 + MINUTE)
+    assert (found(book, decision).state, found(book, decision).failing_since) == ("acted", None)
+
+
+def test_waits_double_up_to_the_slowest_and_survive_a_restart(database):
+    """Two seconds, four, eight … a minute; a process that starts anew keeps to what the last one found."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer")] * 1000
+    decision = journal(database, handler).decide(NEW, T0)
+    tries = []
+    for second in range(400):
+        before = len(handler.calls)
+        journal(database, handler).advance(T0 + second * SECOND)
+        if len(handler.calls) > before:
+            tries.append(second)
+    waits = [later - earlier for earlier, later in pairwise(tries)]
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60, 60, 60]
+    assert found(journal(database, handler), decision).failing_since == T0
+
+
+def test_a_clock_set_back_does_not_make_it_wait(database):
+    """A wait that is longer than any wait of ours is over."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer")]
+    book = journal(database, handler)
+    book.decide(NEW, T0)
+    book.advance(T0)
+    assert [moved.state for moved in book.advance(T0 - timedelta(hours=1))] == ["announced"]
+
+
+def test_what_ends_the_spending_is_never_given_up(database):
+    """A pause is asked for again every fifteen seconds, for days if need be."""
+    handler = Recorder()
+    handler.raises = [Unavailable("no answer")] * 3
+    book = journal(database, handler, STOPS)
+    decision = book.decide(NEW, T0)
+    for days in (0, 1, 9):
+        book.advance(T0 + timedelta(days=days))
+        assert found(book, decision).state == "decided"
+    assert STOPS.wait(1000) == timedelta(seconds=15)
+    assert [moved.state for moved in book.advance(T0 + timedelta(days=9, seconds=15))] == ["announced"]
 
 
 def test_our_own_refusal_fails_at_once(database):

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fleet.errors import Unavailable
 from fleet.ports import BilledDay, Scope
 from fleet.values import Money
 from guard.caps import Window
@@ -15,6 +16,7 @@ from guard.events import (
     BudgetAlert,
     CountdownArmed,
     CountdownCancelled,
+    DecisionFailed,
     Digest,
     ForecastAdvice,
     GhostMachine,
@@ -298,6 +300,23 @@ def test_resume_that_does_not_fit_stays_paused_and_says_why(lab):
     assert decision.state == "failed"
     assert "abcde stays paused. It does not fit: the cap run-abcde" in decision.result["error"]
     assert state(lab) == "paused"
+
+
+def test_resume_that_is_given_up_stays_paused_and_says_why_once(lab):
+    """An API that is down for two hours: the run is left as it is, and its owner is told what to do."""
+    lab.pass_time(minutes=5)
+    lab.guard.requested_pause("abcde", "home", ADA, "lunch", lab.now)
+    lab.workloads.error = Unavailable("The API of home does not answer.")
+    assert lab.guard.requested_resume("abcde", "home", ADA, "back", lab.now).state == "decided"
+    lab.pass_time(hours=1)
+    assert state(lab) == "resuming"
+    assert not lab.notifier.of(DecisionFailed)
+    lab.pass_time(hours=1, minutes=10)
+    assert state(lab) == "paused"
+    (told,) = lab.notifier.of(DecisionFailed)
+    assert told.reason == (
+        "abcde stays paused, ask again when the cause is gone. The API of home does not answer."
+    )
 
 
 def test_kill_ends_the_run_and_keeps_its_costs(lab):

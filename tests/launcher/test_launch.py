@@ -39,6 +39,8 @@ command: [train, "{a}"]
 sweep: {params: {a: {range: [0, 50]}}, max_parallel: 1}
 limits: {max_cost: 200, max_hours: 2}
 """
+AGAIN = T0 + timedelta(seconds=2)
+"""when the journal tries again what has failed once"""
 ADA = Person("U1", "Ada", "vision")
 
 
@@ -157,7 +159,7 @@ def test_a_crash_at_any_write_is_taken_up_where_it_stood(house, verb, role, how)
     getattr(house.objects, how)(verb, f"dota-{run.id}-{role}", Unavailable("connection lost"))
     assert house.start(run).state == "decided"
     house.restart()
-    house.journal.advance(T0)
+    house.journal.advance(AGAIN)
     assert house.state(run) is RunState.RUNNING
     assert house.objects.names("Job") == [f"dota-{run.id}-ps", f"dota-{run.id}-worker"]
     assert not any(house.objects.job(name)["spec"]["suspend"] for name in house.objects.names("Job"))
@@ -171,7 +173,7 @@ def test_taking_up_a_launch_does_not_undo_the_guards_pause(house):
     house.objects.fail("patch", name, Unavailable("down"))
     house.start(run)
     house.objects.job(name)["metadata"]["annotations"][A_PAUSED] = "{}"
-    house.journal.advance(T0)
+    house.journal.advance(AGAIN)
     assert house.objects.job(name)["spec"]["suspend"] is True
     assert house.state(run) is RunState.RUNNING
 
@@ -309,7 +311,7 @@ def test_a_launch_that_is_deleted_under_our_hands_fails_and_leaves_nothing(house
     house.start(run)
     del house.objects.stored["Job", "research", name]
     house.objects.fail("apply", name, Refused("quota"))
-    house.journal.advance(T0)
+    house.journal.advance(AGAIN)
     assert house.state(run) is RunState.FAILED
     assert house.objects.stored == {}
 
@@ -321,7 +323,7 @@ def test_a_process_that_died_while_it_undid_a_launch_goes_on_undoing(house):
     house.start(run)
     house.launcher.runs.move(run.id, RunState.FAILING, T0, "quota")
     house.restart()
-    house.journal.advance(T0)
+    house.journal.advance(AGAIN)
     assert house.state(run) is RunState.FAILED
     assert house.objects.stored == {}
 
