@@ -56,6 +56,7 @@ WORDING: dict[type, Wording] = {
     launcher.LaunchStarted: lambda e, _d, _n: notes.launched(e),
     launcher.LaunchFailed: lambda e, _d, _n: notes.launch_failed(e),
     launcher.Scaled: lambda e, d, _n: notes.scaled(e, d),
+    launcher.ScaleFailed: lambda e, d, _n: notes.scale_failed(e, d),
     launcher.RunFinished: lambda e, _d, _n: notes.finished(e),
     scaler.Overflowed: lambda e, _d, _n: machines.overflowed(e),
     scaler.PurchaseRefused: lambda e, _d, _n: machines.purchase_refused(e),

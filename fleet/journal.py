@@ -23,7 +23,7 @@ from sqlite_utils.migrations import Migrations
 from fleet.db import Database
 from fleet.errors import OutsideError, QuartermasterError
 from fleet.model import Decision
-from fleet.values import rfc3339, utc
+from fleet.values import format_duration, rfc3339, utc
 
 log = structlog.get_logger(__name__)
 MIGRATIONS = Migrations("journal")
@@ -62,10 +62,7 @@ class Verdict(Enum):
 
 
 class Handler(Protocol):
-    """Carries out one kind of decision. Every method may be called again after a crash.
-
-    Where `decision.last_try` is true and the method raises an OutsideError, nothing is tried again: undo first.
-    """
+    """Carries out one kind of decision. Every method may be called again after a crash."""
 
     def act(self, decision: Decision, now: datetime) -> Mapping[str, Any]:
         """Do it; what is returned is stored in `decision.result`. Raise a typed error to be tried again."""
@@ -102,7 +99,8 @@ class Patience:
 
     Waits double from two seconds up to `slowest`. `gives_up` counts from the first failure in a row: an API that is
     upgraded or a cloud that is throttled for an hour is no reason to drop what somebody decided, yet nobody wants
-    a launch of this morning to start tonight. None: never given up, as for what ends the spending.
+    a launch of this morning to start tonight. What has been done is not given up: it is verified until the outside
+    answers. None: never given up, as for what ends the spending.
     """
 
     slowest: timedelta = timedelta(minutes=1)
@@ -120,6 +118,8 @@ class Patience:
         )
 
 
+GivenUp = Callable[[Decision, str, datetime], object]
+"""undoes what can be undone and tells people; gets the decision, the last error and now"""
 STOPS = Patience(slowest=timedelta(seconds=15), gives_up=None)
 """for whatever ends spending"""
 
@@ -131,14 +131,26 @@ class Journal:
         self._db = database
         self._handlers: dict[str, Handler] = {}
         self._patience: dict[str, Patience] = {}
+        self._given_up: dict[str, GivenUp] = {}
         self.boundary: Callable[[Callable[[], None]], object] = lambda work: work()
         """run around each open decision: the process puts its fault boundary here, so that one decision that
         cannot be carried out by a fault of ours does not keep the others (a pause!) from being"""
 
-    def register(self, kind: str, handler: Handler, patience: Patience | None = None) -> None:
-        """Who carries out decisions of this kind, and how long they are tried; recovery needs it too."""
+    def register(
+        self,
+        kind: str,
+        handler: Handler,
+        patience: Patience | None = None,
+        given_up: GivenUp | None = None,
+    ) -> None:
+        """Who carries out decisions of this kind, how long they are tried, and what follows where that was in vain.
+
+        Recovery needs it too. `given_up` is called before the decision is failed, so again after a crash.
+        """
         self._handlers[kind] = handler
         self._patience[kind] = patience or Patience()
+        if given_up is not None:
+            self._given_up[kind] = given_up
 
     def decide(self, new: NewDecision, now: datetime) -> Decision:
         """Record a decision; where its key is known already, that earlier decision is returned."""
@@ -191,9 +203,8 @@ class Journal:
         handler = self._handlers.get(decision.kind)
         if handler is None:
             return decision
-        last = self._patience[decision.kind].over(decision.failing_since, now)
         try:
-            return self._steps(replace(decision, last_try=last), handler, now)
+            return self._steps(decision, handler, now)
         except OutsideError as error:
             return self._failed_attempt(decision, error, now)
         except QuartermasterError as error:
@@ -232,7 +243,11 @@ class Journal:
         with self._db.transaction():
             self._keep_patience(tried)
             self._note(current.id, "error", now, {"error": str(error), "code": error.code})
-        if patience.over(current.failing_since, now):
+        if current.state == "decided" and patience.over(current.failing_since, now):
+            if current.kind in self._given_up:
+                self._given_up[current.kind](
+                    tried, f"Given up after {format_duration(now - since)}: {error}", now
+                )
             return self._fail(tried, error, now)
         return tried
 

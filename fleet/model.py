@@ -335,5 +335,3 @@ class Decision:
     failing_since: datetime | None = None
     next_try: datetime | None = None
     """not before, while the outside fails it"""
-    last_try: bool = False
-    """it is given up where this try fails too"""

@@ -377,6 +377,7 @@ class Watch:
     def _given_up(self, run: Run, now: datetime) -> None:
         """Say why the run stays paused, once a resume."""
         for decision in self._state.journal.history(subject=run.run, kind="resume", limit=1):
-            reason = f"{run.run} stays paused, ask again when the cause is gone. {decision.result.get('error', '')}"
-            event = DecisionFailed(run.about, "resume", reason.strip(), decision.id)
+            error = decision.result.get("error", "the cluster refused it.")
+            reason = f"{run.run} stays paused; ask for it again when the cause is gone. {error}"
+            event = DecisionFailed(run.about, "resume", reason, decision.id)
             self.notices.tell(event, f"{decision.id}:failed", now)

@@ -22,7 +22,7 @@ class LaunchStarted:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailed:
-    """Nothing of the run was left behind."""
+    """The run does not start. `cleaned`: nothing of it is left behind, else it goes when the cluster answers."""
 
     run: str
     experiment: str
@@ -31,6 +31,7 @@ class LaunchFailed:
     channel: str
     thread: str
     reason: str
+    cleaned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,20 @@ class Scaled:
     after: int
     actor: str
     warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleFailed:
+    """A role could not be given the size that `actor` asked for; what was held for it is free again."""
+
+    run: str
+    experiment: str
+    owner: str
+    team: str
+    role: str
+    after: int
+    actor: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

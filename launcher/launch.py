@@ -37,8 +37,9 @@ class Launcher:
         self._settings = settings
         self._out = outside
         self._launching = LaunchHandler(self.runs, settings, outside)
-        journal.register("launch", self._launching)
-        journal.register("scale", ScaleHandler(self.runs, outside))
+        journal.register("launch", self._launching, given_up=self._launching.given_up)
+        scaling = ScaleHandler(self.runs, outside)
+        journal.register("scale", scaling, given_up=scaling.given_up)
         journal.register("finish", FinishHandler(self.runs, outside), STOPS)
 
     def prepare(self, order: Order, now: datetime) -> Prepared:

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from config.source import suggestion
-from fleet.errors import BadInput, NotFound, OutsideError, Refused
+from fleet.errors import BadInput, NotFound, Refused
 from fleet.journal import Verdict
 from fleet.model import Decision, Pod, Ref
 from fleet.ports import Objects
-from launcher.events import Scaled
+from launcher.events import Scaled, ScaleFailed
 from launcher.manifests import limited, render
 from launcher.names import job_name
 from launcher.planning import planned_pods
@@ -142,10 +142,6 @@ class ScaleHandler:
         except (Refused, NotFound, BadInput) as error:
             self._give_back(decision, now, str(error))
             raise LaunchRefused(str(error)) from error
-        except OutsideError as error:
-            if decision.last_try:
-                self._give_back(decision, now, str(error))
-            raise
         return {"patch": decision.payload["patch"]}
 
     def verify(self, decision: Decision, now: datetime) -> Verdict:
@@ -182,6 +178,23 @@ class ScaleHandler:
             payload["warning"],
         )
         self._out.notifier.notify(event, key=f"{decision.id}:scaled", now=now)
+
+    def given_up(self, decision: Decision, reason: str, now: datetime) -> None:
+        """The cluster failed it for too long: give the hold back and tell."""
+        self._give_back(decision, now, reason)
+        run, _ = self._target(decision)
+        payload = decision.payload
+        event = ScaleFailed(
+            run.id,
+            run.experiment,
+            run.owner,
+            run.team,
+            payload["role"],
+            payload["after"],
+            decision.actor,
+            reason,
+        )
+        self._out.notifier.notify(event, key=f"{decision.id}:failed", now=now)
 
     def _give_back(self, decision: Decision, now: datetime, reason: str) -> None:
         plain = decision.payload.get("hold")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from fleet.errors import BadInput, Conflict, NotFound, OutsideError, Refused, Unavailable
+from fleet.errors import BadInput, Conflict, NotFound, Refused, Unavailable
 from fleet.journal import Verdict
 from fleet.model import A_PAUSED, L_RUN, Decision, Ref
 from fleet.ports import Manifest, Objects
@@ -49,10 +49,10 @@ class LaunchHandler:
         except _FINAL as error:
             self.undo(run, decision, now, str(error))
             raise LaunchRefused(str(error)) from error
-        except OutsideError as error:
-            if decision.last_try:
-                self.undo(run, decision, now, str(error))
-            raise
+
+    def given_up(self, decision: Decision, reason: str, now: datetime) -> None:
+        """The cluster failed it for too long: undo it, now or as soon as it answers."""
+        self.undo(self._run(decision), decision, now, reason)
 
     def _run(self, decision: Decision) -> Run:
         run = self._runs.get(decision.payload["run"])
@@ -108,13 +108,16 @@ class LaunchHandler:
     def undo(self, run: Run, decision: Decision, now: datetime, reason: str) -> None:
         """Delete what the launch created, give its hold back, tell; what is unreachable is cleaned up later."""
         self._runs.move(run.id, RunState.FAILING, now, reason)
-        if self.clean(run):
+        cleaned = self.clean(run)
+        if cleaned:
             self._runs.move(run.id, RunState.FAILED, now, reason)
         plain = decision.payload.get("hold")
         if plain is not None:
             self._out.budget.release(plain["id"], now, f"launch failed: {reason}")
         self._out.undone(run.id, now)
-        event = LaunchFailed(run.id, run.experiment, run.owner, run.team, run.channel, run.thread, reason)
+        event = LaunchFailed(
+            run.id, run.experiment, run.owner, run.team, run.channel, run.thread, reason, cleaned
+        )
         self._out.notifier.notify(event, key=f"{decision.id}:failed", now=now)
 
     def clean(self, run: Run) -> bool:

@@ -9,7 +9,7 @@ from bot.messages.stops import actor, run
 from bot.words import clock_time, count, duration, hourly, listed, name
 from fleet.ports import Directory
 from guard.events import ApprovalGranted, ApprovalLapsed, GhostMachine, GuardGap, NoOwner, UnknownPrice
-from launcher.events import LaunchFailed, LaunchStarted, RunFinished, Scaled
+from launcher.events import LaunchFailed, LaunchStarted, RunFinished, Scaled, ScaleFailed
 
 
 def approval_granted(event: ApprovalGranted, directory: Directory) -> Message:
@@ -41,8 +41,9 @@ def launched(event: LaunchStarted) -> Message:
 
 
 def launch_failed(event: LaunchFailed) -> Message:
-    """Nothing was left behind."""
-    text = f"{name(event.experiment)} ({event.run}) was not launched, and nothing of it was left behind: {event.reason}"
+    """Nothing was left behind, or it is deleted later."""
+    left = "nothing of it was left behind" if event.cleaned else "it is deleted when the cluster answers"
+    text = f"{name(event.experiment)} ({event.run}) was not launched, and {left}: {event.reason}"
     return Message(text, (Text(text, mention=event.owner),))
 
 
@@ -53,6 +54,15 @@ def scaled(event: Scaled, directory: Directory) -> Message:
         f"{actor(event.actor, directory)} scaled {name(event.role)} of {name(event.experiment)} ({event.run}) from "
         f"{event.before:,} to {event.after:,}.{note}"
     )
+
+
+def scale_failed(event: ScaleFailed, directory: Directory) -> Message:
+    """A role has not got another size."""
+    text = (
+        f"{name(event.role)} of {name(event.experiment)} ({event.run}) was not scaled to {event.after:,} as "
+        f"{actor(event.actor, directory)} asked; ask for it again when the cause is gone. {event.reason}"
+    )
+    return Message(text, (Text(text, mention=event.owner),))
 
 
 def finished(event: RunFinished) -> Message:

@@ -31,7 +31,7 @@ class Recorder:
         self.dies: set[tuple[str, str]] = set()
         self.raises: list[Exception] = []
         self.verdicts: list[Verdict] = []
-        self.last: list[bool] = []
+        self.silent = 0
 
     def _at(self, step: str, when: str) -> None:
         if (step, when) in self.dies:
@@ -41,7 +41,6 @@ class Recorder:
     def act(self, decision: Decision, now: Any) -> dict[str, Any]:
         """Do it once, however often it is asked."""
         self.calls.append("act")
-        self.last.append(decision.last_try)
         self._at("act", "before")
         if self.raises:
             raise self.raises.pop(0)
@@ -52,6 +51,9 @@ class Recorder:
     def verify(self, decision: Decision, now: Any) -> Verdict:
         """Ask the world."""
         self.calls.append("verify")
+        if self.silent:
+            self.silent -= 1
+            raise Unavailable("no answer")
         self._at("verify", "before")
         verdict = self.verdicts.pop(0) if self.verdicts else Verdict.YES
         assert verdict is not Verdict.YES or decision.id in self.done
@@ -193,18 +195,19 @@ def test_a_failed_verdict_ends_it(database):
 
 
 def test_an_outside_error_is_tried_again_for_two_hours(database):
-    """Each failed attempt is noted with its code; the one after two hours is the last, and its handler knows."""
+    """Each failed attempt is noted with its code; the one after two hours is the last, and is undone."""
     handler = Recorder()
+    given_up: list[str] = []
     handler.raises = [Unavailable("no answer", code="503")] * 200
-    book = journal(database, handler)
+    book = Journal(database)
+    book.register("pause", handler, given_up=lambda decision, reason, now: given_up.append(reason))
     decision = book.decide(NEW, T0)
     for minute in range(0, 120, 2):
         book.advance(T0 + minute * MINUTE)
     assert (found(book, decision).state, found(book, decision).attempts) == ("decided", 60)
-    assert handler.last == [False] * 60
     book.advance(T0 + 120 * MINUTE)
     assert found(book, decision).state == "failed"
-    assert handler.last[-1]
+    assert given_up == ["Given up after 2 h: no answer"]
     assert "no answer" in found(book, decision).result["error"]
     errors = [step for step in book.steps(decision.id) if step["step"] == "error"]
     assert len(errors) == 61
@@ -234,6 +237,20 @@ def test_an_answer_that_is_not_yet_ends_the_counting(database):
     handler.verdicts = [Verdict.NOT_YET]
     book.advance(T0 + MINUTE)
     assert (found(book, decision).state, found(book, decision).failing_since) == ("acted", None)
+
+
+def test_what_is_done_is_verified_for_as_long_as_it_takes(database):
+    """An API that is down for a day after the act is no reason to take the decision for failed."""
+    handler = Recorder()
+    handler.verdicts = [Verdict.NOT_YET]
+    book = journal(database, handler)
+    decision = book.decide(NEW, T0)
+    book.advance(T0)
+    handler.silent = 24
+    for hour in range(24):
+        book.advance(T0 + timedelta(hours=hour))
+        assert found(book, decision).state == "acted"
+    assert [moved.state for moved in book.advance(T0 + timedelta(hours=24))] == ["announced"]
 
 
 def test_waits_double_up_to_the_slowest_and_survive_a_restart(database):

@@ -315,7 +315,7 @@ def test_resume_that_is_given_up_stays_paused_and_says_why_once(lab):
     assert state(lab) == "paused"
     (told,) = lab.notifier.of(DecisionFailed)
     assert told.reason == (
-        "abcde stays paused, ask again when the cause is gone. The API of home does not answer."
+        "abcde stays paused; ask for it again when the cause is gone. The API of home does not answer."
     )
 
 
