@@ -41,7 +41,7 @@ WORDING: dict[type, Wording] = {
     guard.PauseStarted: lambda e, d, _n: stops.pause_started(e, d),
     guard.PauseVerified: lambda e, d, _n: stops.pause_verified(e, d),
     guard.PauseStuck: lambda e, _d, n: stops.pause_stuck(e, n),
-    guard.UnpausedByHand: lambda e, _d, _n: stops.unpaused(e),
+    guard.UnpausedByHand: lambda e, _d, n: stops.unpaused(e, n),
     guard.Resumed: lambda e, d, _n: stops.resumed(e, d),
     guard.Killed: lambda e, d, _n: stops.killed(e, d),
     guard.DecisionFailed: lambda e, _d, _n: stops.decision_failed(e),

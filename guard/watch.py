@@ -13,7 +13,7 @@ from fleet.values import Money
 from guard.acts import kill_of, pause_of
 from guard.answers import TickReport
 from guard.capbook import window_key
-from guard.caps import Standing, window_at
+from guard.caps import Standing, applies, window_at
 from guard.escalate import Arm, Disarm, Kill, Pause, Tell, decide
 from guard.events import ApprovalLapsed, CountdownCancelled, DecisionFailed, UnpausedByHand
 from guard.history import Request, request_id
@@ -78,7 +78,7 @@ class Watch:
         findings: list[str] = list(looked.problems)
         for standing in standings:
             decided += self._judge(standing, blind, findings, now)
-        decided += self._unpaused(now)
+        decided += self._unpaused(standings, now)
         self._failed_resumes(now)
         self.notices.prices(looked.seen, now)
         found = (*self.notices.ghosts(now), *self.notices.owners(now), *self.notices.outlooks(standings, now))
@@ -339,15 +339,18 @@ class Watch:
                 decision = self._state.journal.decide(kill_of(run, GUARD, action.reasons), now)
                 yield self._state.journal.carry_out(decision, now)
 
-    def _unpaused(self, now: datetime) -> Iterator[Decision]:
-        """Runs that somebody released by hand: told, and paused again after a countdown, a few times."""
+    def _unpaused(self, standings: Sequence[Standing], now: datetime) -> Iterator[Decision]:
+        """Runs that somebody released by hand: told, and paused again, a few times.
+
+        After a countdown where every cap has room for that and the drain, else at once.
+        """
         state = self._state
         for run in state.runs.in_state(PAUSED):
             sight = state.sights.get(run.run)
             if self._by_hand(run, sight, now):
                 again = None
                 if run.cap and run.unpaused < state.settings.repause_limit:
-                    again = now + state.settings.countdown
+                    again = now + (state.settings.countdown if self._room(run, standings) else timedelta(0))
                 state.runs.move(
                     run.run, RUNNING, now, cycle=run.cycle + 1, unpaused=run.unpaused + 1, again_at=again
                 )
@@ -357,6 +360,12 @@ class Watch:
             if run.again_at is not None and run.again_at <= now:
                 reason = f"somebody released it by hand while the cap {run.cap} holds it"
                 yield state.journal.decide(pause_of(run, run.cause, GUARD, (reason,)), now)
+
+    def _room(self, run: Run, standings: Sequence[Standing]) -> bool:
+        """Whether the run could burn on for a countdown and its drain within every cap that covers it."""
+        span = self._state.settings.countdown + self._state.drain(run.run)
+        caps = [standing for standing in standings if applies(standing.cap, run.scope)]
+        return all(standing.spent + run.burn.over(span) <= standing.allowed for standing in caps)
 
     def _by_hand(self, run: Run, sight: Sight | None, now: datetime) -> bool:
         settled = run.since is not None and now - run.since >= min(SETTLE, self._state.settings.tick)

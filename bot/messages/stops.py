@@ -78,11 +78,13 @@ def pause_stuck(event: PauseStuck, now: datetime) -> Message:
     return Message(text, (Text(text, mention=event.about.owner), Buttons((kill,))))
 
 
-def unpaused(event: UnpausedByHand) -> Message:
+def unpaused(event: UnpausedByHand, now: datetime) -> Message:
     """Somebody released what a cap had paused."""
     text = f"{run(event.about)} was released by hand while its cap has no room ({event.times} times now). "
     if event.again_at is None:
         text += "It is not paused again by itself: an operator has to look."
+    elif event.again_at <= now:
+        text += "It is paused again at once; it runs on when more is approved."
     else:
         text += f"It is paused again at {clock_time(event.again_at)} unless more is approved."
     return Message(text, (Text(text, mention=event.about.owner),))

@@ -113,6 +113,26 @@ def test_unpaused_by_hand_is_paused_again_three_times(lab):
     assert [verb for verb, _ in lab.workloads.calls].count("pause") == 4
 
 
+@pytest.mark.parametrize(("approved", "waits"), [(None, 0), ("50", 15)])
+def test_unpaused_by_hand_waits_for_a_countdown_only_where_its_caps_have_room(lab, approved, waits):
+    """What the cap has left is less than the countdown and the drain would burn: paused again at once."""
+    lab.pass_time(hours=3)
+    (asked,) = lab.notifier.of(PauseVerified)
+    if approved:
+        lab.cap("run-abcde", approved)
+    before = spent(lab)
+    lab.workloads.resume("home", "abcde", lab.now)
+    released = lab.now
+    lab.pass_time(minutes=2)
+    (told,) = lab.notifier.of(UnpausedByHand)
+    assert told.again_at is not None
+    assert timedelta(minutes=waits) <= told.again_at - released <= timedelta(minutes=waits + 1)
+    assert state(lab) == ("running" if waits else "paused")
+    assert asked.about.run == "abcde"
+    if not waits:
+        assert spent(lab) - before <= Money.usd("0.12")
+
+
 def test_bystanders_are_metered_and_never_paused():
     """A run label outside the governed namespaces: its cost counts, nobody touches it."""
     lab = Lab()
