@@ -49,7 +49,8 @@ class FollowingClock:
 
     `progress()` reports what this process has worked off, so that the world does not move past it:
     `{"inbound": <chat envelopes fully handled>, "versions": {<api address>: <resourceVersion seen>}}`.
-    `settled(versions)` says whether our caches have reached those versions.
+    `settled(versions)` says whether our caches have reached those versions. Where the world says that its followers'
+    clocks are wrong (a clock that jumped), `now` is wrong by that much, and only waiting allows for it.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class FollowingClock:
         self._nudged = threading.Event()
         self._waiting = False
         self._base: tuple[datetime, float, float] = (datetime.min.replace(tzinfo=UTC), 0.0, 0.0)
+        self._ahead = timedelta(0)
         self._read()
 
     def now(self) -> datetime:
@@ -85,7 +87,8 @@ class FollowingClock:
             if wake() or self._nudged.is_set():
                 self._nudged.clear()
                 return self._read()
-            body = {"participant": self._participant, "until": rfc3339(moment), **self._progress()}
+            until = rfc3339(moment - self._ahead)
+            body = {"participant": self._participant, "until": until, **self._progress()}
             answer = self._call("POST", "/world/wait", body)
         finally:
             self._waiting = False
@@ -133,5 +136,6 @@ class FollowingClock:
         except urllib3.exceptions.HTTPError as error:
             raise Unavailable(f"The sandbox's world at {self._address} does not answer: {error}.") from error
         answer: dict[str, Any] = json.loads(response.data)
-        self._base = (utc(answer["now"]), float(answer["scale"]), time.monotonic())
+        self._ahead = timedelta(microseconds=int(answer.get("ahead_us", 0)))
+        self._base = (utc(answer["now"]) + self._ahead, float(answer["scale"]), time.monotonic())
         return answer

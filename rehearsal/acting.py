@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import urllib3
@@ -263,6 +264,12 @@ def break_something(stage: Stage, step: Fault) -> None:
         "drop-sockets": stage.workspace.link.drop,
         "slack-429": lambda: _throttle(stage, step.times),
     }
+
+    def clock(wrong: bool) -> None:
+        stage.world.ahead = step.ahead - step.behind if wrong else timedelta(0)
+        stage.world.nudge(PARTICIPANT)
+
+    lasting["clock-jump"] = clock
     if step.kind in lasting:
         switch = lasting[step.kind]
         switch(True)

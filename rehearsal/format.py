@@ -184,6 +184,7 @@ class Fault(Strict):
         "kill",
         "asleep",
         "full-disk",
+        "clock-jump",
     ]
     cluster: str = "home"
     region: str = ""
@@ -192,11 +193,17 @@ class Fault(Strict):
     code: str = "RequestLimitExceeded"
     """of a cloud-error: what the next calls of `call` are answered"""
     call: str = "RunInstances"
+    ahead: Duration = timedelta(0)
+    behind: Duration = timedelta(0)
+    """of a clock-jump: how wrong the product's clock is from here on"""
 
     @model_validator(mode="after")
     def _ends(self) -> Fault:
         if self.kind in ("asleep", "full-disk") and self.lasts is None:
             raise ValueError(f"say how long: {self.kind} has lasts:")
+        jumps = bool(self.ahead) + bool(self.behind)
+        if jumps != (self.kind == "clock-jump"):
+            raise ValueError("say ahead: or behind: of a clock-jump, one of them, and of nothing else")
         return self
 
 

@@ -80,6 +80,8 @@ class World:
         self._changed = asyncio.Event()
         self.version_sources: dict[str, Callable[[], int | None]] = {}
         """API address → its current resourceVersion, None while it is down"""
+        self.ahead = timedelta(0)
+        """what the clocks of those who follow this world over HTTP stand ahead of it; negative: behind"""
         self._working = 0
         self.before_wake: list[Callable[[], None]] = []
         """called before a participant is woken: the API servers send bookmarks here"""
@@ -273,7 +275,10 @@ class World:
 
     def _answer(self, **more: object) -> web.Response:
         now = self.now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return web.json_response({"now": now, "scale": self._scale, "versions": self.versions(), **more})
+        ahead = self.ahead // timedelta(microseconds=1)
+        return web.json_response(
+            {"now": now, "ahead_us": ahead, "scale": self._scale, "versions": self.versions(), **more}
+        )
 
     async def _get_time(self, _request: web.Request) -> web.Response:
         return self._answer()

@@ -99,6 +99,21 @@ def test_something_to_do_needs_no_time(host):
     assert clock.wait_until(T0 + timedelta(hours=1), lambda: False) == T0 + timedelta(hours=1)
 
 
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(minutes=-10)])
+def test_a_clock_that_jumped_is_wrong_by_that_much_and_waits_for_its_own_time(host, ahead):
+    """The process reads the wrong time, the world's own goes on as it did, and what was planned in it happens."""
+    made, address = world(host)
+    clock = follow(address)
+    host.call(setattr, made, "ahead", ahead)
+    host.call(made.nudge, "product")
+    assert clock.wait_until(T0, lambda: False) == T0 + ahead
+    assert clock.wait_until(T0 + ahead + timedelta(hours=1), lambda: False) == T0 + ahead + timedelta(hours=1)
+    assert made.now == T0 + timedelta(hours=1)
+    host.call(setattr, made, "ahead", timedelta(0))
+    host.call(made.nudge, "product")
+    assert clock.wait_until(T0 + timedelta(hours=9), lambda: False) == T0 + timedelta(hours=1)
+
+
 def test_a_wait_ends_when_the_caches_have_caught_up(host):
     """The versions that the world names are waited for, so that decisions see what has happened."""
     made, address = world(host)

@@ -87,6 +87,14 @@ def dump(run: Play) -> dict[str, Any]:
             ("{at: 10m, work: {experiment: hello, is: running}}", "{at: 10m}"),
             "a expectation has at: and exactly one of",
         ),
+        (
+            ("steps:\n", "steps:\n  - {at: 1m, fault: {kind: clock-jump}}\n"),
+            "say ahead: or behind: of a clock-jump, one of them, and of nothing else",
+        ),
+        (
+            ("steps:\n", "steps:\n  - {at: 1m, fault: {kind: kill, behind: 1m}}\n"),
+            "say ahead: or behind: of a clock-jump, one of them, and of nothing else",
+        ),
     ],
 )
 def test_a_mistake_in_a_scenario_is_one_sentence(tmp_path, change, sentence):
