@@ -25,6 +25,7 @@ from bot.inbox import Inbox
 from bot.reign import Reign, Standing
 from fleet.journal import Journal
 from fleet.ports import Clock
+from fleet.values import is_due
 
 log = structlog.get_logger(__name__)
 RETRY_OPEN = timedelta(seconds=5)
@@ -62,8 +63,8 @@ class Task:
     due: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it should run now; also where the clock was set back, else nothing would run for so long."""
-        return self.due is None or self.due <= now or self.due - now > self.every
+        """Whether it should run now."""
+        return is_due(self.due, now, self.every)
 
     def ran(self, now: datetime) -> None:
         """Keep the cadence; after a long gap, or a clock that was set back, start afresh."""
@@ -146,7 +147,7 @@ class Service:
 
     def step(self, now: datetime) -> None:
         """Everything that there is to do now."""
-        if self._renew_at is None or not timedelta(0) < self._renew_at - now <= self.renew_every:
+        if is_due(self._renew_at, now, self.renew_every):
             self._renew_at = now + self.renew_every
             self.reign.renew(now)
         if not self.reign.writes:

@@ -226,10 +226,8 @@ def _outside(
     if any(pool.provider == "aws" for pool in pools):
         clients = AwsClients(environment.aws_endpoint or None)
         catalog = AwsCatalog(pools, clients)
-        joins, home = (
-            _joins(settings, environment, connections),
-            HomeUid(objects[settings.home.name], settings.home.name),
-        )
+        joins = _joins(settings, environment, connections)
+        home = HomeUid(objects[settings.home.name], settings.home.name)
         bought = AwsMachines(pools, clients, joins, clock, home)
         catalogs["aws"], machines["aws"] = catalog, bought
         problems = lambda: (*catalog.problems, *bought.problems)  # noqa: E731

@@ -23,7 +23,7 @@ from sqlite_utils.migrations import Migrations
 from fleet.db import Database
 from fleet.errors import OutsideError, QuartermasterError
 from fleet.model import Decision
-from fleet.values import format_duration, rfc3339, utc
+from fleet.values import format_duration, is_due, rfc3339, utc
 
 log = structlog.get_logger(__name__)
 MIGRATIONS = Migrations("journal")
@@ -193,10 +193,9 @@ class Journal:
         return tuple(moved)
 
     def _due(self, decision: Decision, now: datetime) -> bool:
-        """Not while it waits after a failure; a wait longer than any of ours is a clock that was set back."""
-        if decision.next_try is None or decision.kind not in self._patience:
-            return True
-        return not timedelta(0) < decision.next_try - now <= self._patience[decision.kind].slowest
+        """Not while it waits after a failure. Kinds that nobody has registered never failed here."""
+        patience = self._patience.get(decision.kind)
+        return patience is None or is_due(decision.next_try, now, patience.slowest)
 
     def carry_out(self, decision: Decision, now: datetime) -> Decision:
         """Take one decision through act, verify and announce, as far as it goes now."""

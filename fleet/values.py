@@ -249,6 +249,15 @@ def parse_duration(text: str | int) -> timedelta:
     return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
 
 
+def is_due(moment: datetime | None, now: datetime, longest: timedelta) -> bool:
+    """Whether a moment has come that was set at most `longest` ahead; None has come.
+
+    One that lies further ahead than it can have been set shows a clock that was set back: waiting for it would last
+    for as long as the clock was set back.
+    """
+    return moment is None or not timedelta(0) < moment - now <= longest
+
+
 def format_duration(duration: timedelta) -> str:
     """`45 s`, `12 m`, `3 h 12 m`, `2 d 4 h`: the two largest units, for people."""
     seconds = int(duration.total_seconds())

@@ -255,7 +255,16 @@ def break_something(stage: Stage, step: Fault) -> None:
     def slack(down: bool) -> None:
         stage.workspace.faults.down = down
 
-    lasting: dict[str, Callable[[bool], None]] = {"api-down": api, "cloud-down": cloud, "slack-down": slack}
+    def clock(wrong: bool) -> None:
+        stage.world.ahead = step.ahead - step.behind if wrong else timedelta(0)
+        stage.world.nudge(PARTICIPANT)
+
+    lasting: dict[str, Callable[[bool], None]] = {
+        "api-down": api,
+        "cloud-down": cloud,
+        "slack-down": slack,
+        "clock-jump": clock,
+    }
     once: dict[str, Callable[[], object]] = {
         "drop-watches": cluster.api.drop_watches,
         "expire-watches": lambda: cluster.api.compact(expire_open=True),
@@ -264,12 +273,6 @@ def break_something(stage: Stage, step: Fault) -> None:
         "drop-sockets": stage.workspace.link.drop,
         "slack-429": lambda: _throttle(stage, step.times),
     }
-
-    def clock(wrong: bool) -> None:
-        stage.world.ahead = step.ahead - step.behind if wrong else timedelta(0)
-        stage.world.nudge(PARTICIPANT)
-
-    lasting["clock-jump"] = clock
     if step.kind in lasting:
         switch = lasting[step.kind]
         switch(True)

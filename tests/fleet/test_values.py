@@ -15,6 +15,7 @@ from fleet.values import (
     Money,
     Resources,
     format_duration,
+    is_due,
     parse_bytes,
     parse_duration,
     parse_millicores,
@@ -276,3 +277,14 @@ def test_times_need_a_zone():
         utc("2026-11-06T17:00:00")
     with pytest.raises(BadInput, match="not a time"):
         utc("yesterday")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "due"),
+    [(None, True), (-1, True), (0, True), (1, False), (60, False), (61, True), (3600, True)],
+)
+def test_a_moment_that_lies_further_ahead_than_it_can_have_been_set_is_due(seconds, due):
+    """At most a minute ahead is waited for; more is a clock that was set back."""
+    now = datetime(2026, 11, 6, 17, tzinfo=UTC)
+    moment = None if seconds is None else now + timedelta(seconds=seconds)
+    assert is_due(moment, now, timedelta(minutes=1)) is due
